@@ -1,0 +1,2 @@
+//! `arbiter`.
+fn main() {}

@@ -1,0 +1,23 @@
+//! The only door to the generated contract types.
+//!
+//! Everything between the contract (`proto/`) and the types of `sluice-core` is converted in the
+//! modules below: checked on the way in ([`WireError`]), infallible on the way out.
+
+/// The generated types and services of package `sluice.v1`.
+pub mod pb {
+    #![allow(
+        missing_docs,
+        unreachable_pub,
+        missing_debug_implementations,
+        clippy::all,
+        clippy::pedantic,
+        reason = "generated from proto/, which holds the documentation"
+    )]
+    tonic::include_proto!("sluice.v1");
+}
+
+/// Descriptors of the contract, for gRPC reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sluice_descriptors.bin"));
+
+/// Version of the contract. An agent and an arbiter with different versions do not talk.
+pub const PROTOCOL: u32 = 1;
