@@ -1,1 +1,4 @@
 //! Decides.
+
+pub mod kueue;
+pub mod checkpoint;
