@@ -1,0 +1,302 @@
+//! Why: every reason that a decision, a refusal or a state can have, as data.
+//!
+//! Each reason has a stable code, typed values, a message (what and why) and, where somebody can
+//! do something, a hint. The log line, the metric label, the record and `sluice explain` print the
+//! same value. `docs/reasons.md` explains each code; a test keeps the two complete.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::drain::Mode;
+use crate::id::{DrainId, NodeName, QueueName, ResourceName, WorkloadName};
+use crate::unit::Span;
+use crate::workload::Exit;
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident $({ $($field:ident: $type:ty),* $(,)? })? =
+        $code:literal, $message:literal $(, hint $hint:literal)?;)*) => {
+        /// A reason. See the module.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Reason {
+            $($(#[$doc])* #[allow(missing_docs, reason = "fields are named by the message")]
+              $name $({ $($field: $type),* })?,)*
+        }
+
+        impl Reason {
+            /// Every code, in the order of declaration.
+            pub const CODES: &[&str] = &[$($code),*];
+
+            /// Stable code: never renamed, only added to.
+            #[must_use]
+            pub fn code(&self) -> &'static str {
+                match self { $(Self::$name $({ $($field: _),* })? => $code,)* }
+            }
+
+            /// The values by name, as text.
+            #[must_use]
+            pub fn values(&self) -> BTreeMap<&'static str, String> {
+                match self { $(Self::$name $({ $($field),* })? => {
+                    BTreeMap::from([$($((stringify!($field), $field.to_string())),*)?])
+                })* }
+            }
+
+            /// What somebody can do about it; empty if nothing need be done.
+            #[must_use]
+            pub fn hint(&self) -> &'static str {
+                match self { $(Self::$name $({ $($field: _),* })? => concat!("" $(, $hint)?),)* }
+            }
+
+            /// The reason with `code` and `values`, if there is one and all its values parse.
+            #[must_use]
+            pub fn from_parts(code: &str, values: &BTreeMap<String, String>) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$name $({
+                        $($field: values.get(stringify!($field))?.parse().ok()?),*
+                    })?),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl fmt::Display for Reason {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $(Self::$name $({ $($field),* })? => {
+                    $($(let _ = $field;)*)?
+                    write!(f, $message)
+                })* }
+            }
+        }
+    };
+}
+
+fn ms(value: u64) -> Span {
+    Span(value)
+}
+
+/// Milliseconds that print as a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ms(pub u64);
+
+impl fmt::Display for Ms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() { write!(f, "{}", ms(self.0)) } else { write!(f, "{}", self.0) }
+    }
+}
+
+impl std::str::FromStr for Ms {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(value: &str) -> Result<Self, Self::Err> {
+        value.parse().map(Self)
+    }
+}
+
+reasons! {
+    // Waiting.
+    /// Ranks of the gang are missing.
+    GangIncomplete { have: u32, want: u32 } = "gang-incomplete",
+        "{have} of {want} ranks have been submitted", hint "start the missing ranks with the same --name and --nnodes";
+    /// The queue's quota is in use.
+    WaitingForQuota { queue: QueueName, resource: ResourceName, requested: u64, used: u64, nominal: u64 } = "waiting-for-quota",
+        "queue {queue} uses {used} of {nominal} {resource}; {requested} more are asked for and no running workload of lower priority makes room",
+        hint "wait, raise the priority, or raise the queue's quota";
+    /// Quota is there, devices are not.
+    WaitingForDevices { resource: ResourceName, requested: u64, ranks: u32, free: u64 } = "waiting-for-devices",
+        "{ranks} x {requested} {resource} do not fit on the free devices ({free} are free and usable)",
+        hint "sluice get devices shows who holds what";
+    /// No node has that many devices.
+    NoNodeLargeEnough { resource: ResourceName, requested: u64, largest: u64 } = "no-node-large-enough",
+        "one rank asks for {requested} {resource}; the largest node known has {largest}",
+        hint "ask for fewer per rank, use more ranks, or add a larger node";
+    /// Nodes reachable by the launcher are not connected.
+    NodesNotConnected { node: NodeName } = "nodes-not-connected",
+        "node {node} is the only choice and its agent is not connected", hint "sluice get nodes; start sluice-agent there";
+    /// Capacity is being made.
+    WaitingForDrain { drain: DrainId, victim: WorkloadName } = "waiting-for-drain",
+        "{victim} is being drained to make room ({drain})";
+    /// Victims exist and are protected for now.
+    WaitingForFloor { victim: WorkloadName, wait_ms: Ms } = "waiting-for-productive-floor",
+        "{victim} was drained before and keeps its devices for another {wait_ms:#} so that it makes progress";
+    /// Someone of higher or equal rank is before it.
+    WaitingBehind { ahead: WorkloadName } = "waiting-behind",
+        "{ahead} is before it and takes what is free";
+    /// It was drained and waits for capacity to resume.
+    ResumePending { drain: DrainId, beneficiary: WorkloadName, step: u64 } = "resume-pending",
+        "drained for {beneficiary} ({drain}); resumes from step {step} when capacity is free";
+    /// It was drained without a checkpoint and waits to start again.
+    RestartPending { drain: DrainId, beneficiary: WorkloadName } = "restart-pending",
+        "drained for {beneficiary} ({drain}) without a new checkpoint; starts again when capacity is free";
+    /// It did not start in time.
+    StartTimedOut { rank: u32, waited_ms: Ms } = "start-timed-out",
+        "rank {rank} did not start within {waited_ms:#} of its admission; it is queued again",
+        hint "see the output of sluice run for that rank";
+    /// Just submitted.
+    Submitted = "submitted", "submitted";
+
+    // Admission and running.
+    /// Devices were free.
+    AdmittedFree { nodes: String } = "admitted-free", "devices were free on {nodes}";
+    /// Devices had been held for it.
+    AdmittedHeld { nodes: String, drain: DrainId } = "admitted-held",
+        "devices on {nodes} were freed for it by {drain}";
+    /// All ranks have started.
+    Started { attempt: u32 } = "started", "all ranks run (start number {attempt})";
+    /// All ranks ended well.
+    Succeeded = "succeeded", "every rank ended with exit status 0";
+    /// A rank failed.
+    WorkerFailed { rank: u32, exit: Exit } = "worker-failed", "rank {rank} ended with {exit}",
+        hint "see the worker's own output";
+    /// Somebody cancelled it.
+    Cancelled = "cancelled", "cancelled on request";
+    /// Its `sluice run` has gone.
+    LauncherGone { rank: u32, after_ms: Ms } = "launcher-gone",
+        "the sluice run process of rank {rank} has been gone for {after_ms:#}", hint "submit it again";
+    /// It never managed to start.
+    NeverStarted { failures: u32 } = "never-started", "admitted {failures} times without starting",
+        hint "see the output of sluice run for the rank that does not start";
+
+    // Refusals at submission.
+    /// No such queue.
+    QueueUnknown { queue: QueueName, known: String } = "queue-unknown", "there is no queue {queue}; there are: {known}",
+        hint "use one of these, or add the queue to the queues file";
+    /// Larger than the queue will ever allow.
+    ExceedsQuota { queue: QueueName, resource: ResourceName, requested: u64, maximum: u64 } = "exceeds-quota",
+        "the gang asks for {requested} {resource}; queue {queue} can never give more than {maximum}",
+        hint "ask for less or raise the quota: as it is, this would wait for ever";
+    /// The resource has no quota in this queue.
+    ResourceUnknown { queue: QueueName, resource: ResourceName } = "resource-unknown", "queue {queue} has no quota for {resource}",
+        hint "add the resource to the queue, or ask for another";
+    /// Two launchers disagree about one gang.
+    SpecConflict { field: String, first: String, second: String } = "spec-conflict",
+        "another rank of this workload was submitted with {field} {first}, this one says {second}",
+        hint "use the same flags for all ranks, or another --name";
+    /// The rank is taken.
+    RankTaken { rank: u32 } = "rank-taken", "rank {rank} of this workload is already held by another sluice run",
+        hint "use another --node-rank, or another --name";
+    /// Rank outside the gang.
+    RankOutOfRange { rank: u32, nnodes: u32 } = "rank-out-of-range", "rank {rank} is not below --nnodes {nnodes}",
+        hint "ranks count from 0";
+    /// Nothing asked for, or absurdly much.
+    BadSpec { field: String, value: String, expected: String } = "bad-spec", "{field} is {value}; expected {expected}";
+    /// No node named.
+    NoNodes = "no-nodes", "the launcher names no node on which it can start a worker",
+        hint "is sluice-agent running here? see sluice status";
+    /// The workload has ended or never was.
+    NoSuchWorkload { workload: WorkloadName } = "no-such-workload", "there is no workload {workload}",
+        hint "sluice get workloads --all";
+    /// It cannot be changed any more.
+    AlreadyFinished { workload: WorkloadName } = "already-finished", "workload {workload} has ended";
+    /// Too many at once.
+    LimitReached { what: String, limit: u64 } = "limit-reached", "the limit of {limit} {what} is reached",
+        hint "wait until some have ended";
+
+    // Preemption and drains.
+    /// Why a drain was started.
+    PreemptedFor { beneficiary: WorkloadName, priority: i32, victim_priority: i32, cost_device_ms: u64 } = "preempted-for",
+        "{beneficiary} (priority {priority}) needs the devices of this workload (priority {victim_priority}); it was the cheapest choice";
+    /// A candidate that was chosen.
+    CheapestVictim { cost_device_ms: u64 } = "cheapest-victim", "draining it loses least work";
+    /// A candidate that was not.
+    CostlierVictim { cost_device_ms: u64, chosen_device_ms: u64 } = "costlier-victim",
+        "draining it would lose more work than those chosen";
+    /// Never a victim: its priority is not lower.
+    PriorityNotLower { priority: i32, preemptor: i32 } = "priority-not-lower",
+        "its priority {priority} is not below {preemptor}";
+    /// Being drained already.
+    DrainOpen { drain: DrainId } = "drain-open", "it is being drained already ({drain})";
+    /// Drained before; has to make progress first.
+    ProtectedByFloor { wait_ms: Ms } = "protected-by-floor", "it was drained before and is left alone for another {wait_ms:#}";
+    /// Too many drains in an hour.
+    BudgetSpent { drains: u32 } = "drain-budget-spent", "it was drained {drains} times within the hour";
+    /// It would not help.
+    WouldNotHelp = "would-not-help", "its devices would not make room";
+    /// Mode chosen.
+    LeastLoss { mode: Mode, loss_device_ms: u64 } = "least-loss", "{mode} loses least within the deadline";
+    /// Nothing fits the deadline.
+    DeadlineForced { mode: Mode, deadline_ms: Ms } = "deadline-forced", "no mode that saves the work fits the deadline of {deadline_ms:#}; {mode} is used";
+    /// Mode is too slow.
+    TooSlow { delay_ms: Ms, deadline_ms: Ms } = "too-slow", "needs {delay_ms:#}; the deadline is {deadline_ms:#}";
+    /// Mode loses more.
+    MoreLoss { loss_device_ms: u64, chosen_device_ms: u64 } = "more-loss", "would lose more than the mode chosen";
+    /// Mode is as good and slower.
+    Slower { delay_ms: Ms, chosen_ms: Ms } = "slower", "loses no less and takes {delay_ms:#} instead of {chosen_ms:#}";
+    /// No checkpoint to be fresh.
+    NoCheckpointYet = "no-checkpoint-yet", "no complete checkpoint has been seen";
+    /// Last checkpoint is too old for KILL-FRESH.
+    NotFresh { age_ms: Ms, limit_ms: Ms } = "not-fresh", "the last checkpoint is {age_ms:#} old; up to {limit_ms:#} counts as fresh";
+    /// Nobody said where checkpoints are.
+    NoCheckpointDir = "no-checkpoint-dir", "no checkpoint directory was declared", hint "pass --checkpoint-dir";
+    /// No save signal declared.
+    NoSaveSignal = "no-save-signal", "no save signal was declared", hint "pass --save-signal if the trainer saves on a signal";
+    /// Save signal shown not to work.
+    SignalUnproven = "signal-unproven", "an earlier save signal produced no checkpoint; it is not used again";
+    /// An agent refused this mode before.
+    ModeRefused { code: String } = "mode-refused", "an agent refused it: {code}";
+    /// All agents have journalled the order.
+    AllArmed { ranks: u32 } = "all-armed", "the agents of all {ranks} ranks have accepted and journalled the order";
+    /// Order sent.
+    OrderSent { mode: Mode } = "order-sent", "the order to prepare ({mode}) was sent";
+    /// Commit sent.
+    CommitSent { mode: Mode } = "commit-sent", "every agent may act ({mode})";
+    /// An agent said no.
+    AgentRefused { rank: u32, code: String, detail: String } = "agent-refused", "the agent of rank {rank} refused: {code}: {detail}";
+    /// An agent did not answer.
+    ArmTimedOut { waited_ms: Ms, missing: u32 } = "arm-timed-out", "{missing} agents did not accept the order within {waited_ms:#}; no signal was sent";
+    /// Checkpoint verified.
+    CheckpointDurable { step: u64, bytes: u64 } = "checkpoint-durable", "checkpoint of step {step} ({bytes} bytes) was found complete from outside";
+    /// The last checkpoint is the one to resume from.
+    CheckpointKept { step: u64 } = "checkpoint-kept", "the checkpoint of step {step} is the point to resume from";
+    /// No checkpoint; the work is given up.
+    WorkGivenUp { at_risk_device_ms: u64 } = "work-given-up", "the work since the last checkpoint is given up";
+    /// The save did not succeed.
+    SaveFailed { code: String, detail: String } = "save-failed", "no complete checkpoint: {code}: {detail}";
+    /// Time is up.
+    DeadlinePassed { deadline_ms: Ms } = "deadline-passed", "no complete checkpoint within {deadline_ms:#}; the worker is ended";
+    /// Release order sent.
+    ReleaseSent { grace_ms: Ms } = "release-sent", "the worker is told to end (grace {grace_ms:#})";
+    /// Devices verified idle.
+    DevicesIdle { devices: u32 } = "devices-idle", "no process holds any of the {devices} devices";
+    /// Beneficiary runs.
+    HandedOver { beneficiary: WorkloadName } = "handed-over", "{beneficiary} runs on the devices";
+    /// No one to hand over to.
+    NoBeneficiary = "no-beneficiary", "the devices are free for anyone";
+    /// Waits to start again.
+    WaitsToResume { step: u64 } = "waits-to-resume", "waits for capacity; will resume from step {step}";
+    /// Waits to start again without a checkpoint.
+    WaitsToRestart = "waits-to-restart", "waits for capacity; there is no checkpoint to resume from";
+    /// Resumed at or beyond the saved step.
+    Resumed { saved: u64, seen: u64 } = "resumed", "step {seen} was reached after the restart; step {saved} had been saved";
+    /// Resumed from an older point.
+    ResumeRegressed { saved: u64, seen: u64 } = "resume-regressed", "step {seen} was written after the restart though step {saved} had been saved: work was lost at resume",
+        hint "check that the trainer resumes from the newest checkpoint";
+    /// The victim never resumed because it ended.
+    EndedBeforeResume = "ended-before-resume", "the workload ended before a step beyond the saved one was seen";
+    /// Demand vanished.
+    DemandGone { beneficiary: WorkloadName } = "demand-gone", "{beneficiary} no longer needs the devices";
+    /// Stopped by the kill switch.
+    AbortedByFreeze = "aborted-by-freeze", "decisions were frozen before any signal was sent";
+    /// The worker finished on its own.
+    FinishedMeanwhile = "finished-meanwhile", "the workload ended by itself before it had to be released";
+    /// An agent is silent in a drain.
+    DrainNodeSilent { node: NodeName, silent_ms: Ms } = "drain-node-silent", "node {node} has been silent for {silent_ms:#}; its devices are not given to anyone";
+    /// The worker did not survive.
+    WorkerLost { rank: u32 } = "worker-lost", "rank {rank} ended during the drain";
+
+    // Nodes and the cluster.
+    /// Agent is connected.
+    NodeConnected = "node-connected", "the agent is connected";
+    /// Agent is silent.
+    NodeSilent { silent_ms: Ms } = "node-silent", "nothing has been heard for {silent_ms:#}; the state of its devices is unknown, nothing is drained for that",
+        hint "is sluice-agent running there? sluice status on the node";
+    /// Never seen since start.
+    NodeAwaited = "node-awaited", "known from before the arbiter's restart; its agent has not come back yet";
+    /// Kill switch.
+    Frozen { why: String } = "frozen", "decisions are frozen: {why}", hint "sluice unfreeze";
+    /// Most agents vanished at once.
+    MostAgentsSilent { silent: u32, known: u32 } = "most-agents-silent", "{silent} of {known} agents are silent: no new decision until more than half are back",
+        hint "look at the network between the nodes and the arbiter before anything else";
+    /// After a restart.
+    Recovering { missing: u32 } = "recovering", "the arbiter has restarted and waits for {missing} agents that have running workers";
+    /// Decisions go on.
+    Unfrozen = "unfrozen", "decisions are made again";
+}

@@ -1,0 +1,241 @@
+//! Workloads: what was asked for, by whom, and where it stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use crate::checkpoint::{Checkpoint, CheckpointFormat};
+use crate::id::{DeviceId, DrainId, LauncherId, NodeName, QueueName, ResourceName, WorkloadName};
+use crate::reason::Reason;
+use crate::unit::Time;
+
+/// Most ranks in one gang.
+pub const RANKS_MAX: u32 = 4_096;
+/// Most different resources one rank may ask for.
+pub const RESOURCES_MAX: usize = 16;
+
+/// Where a workload's checkpoints are and how they look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointSpec {
+    /// Directory, as the worker sees it.
+    pub dir: String,
+    /// Layout.
+    pub format: CheckpointFormat,
+}
+
+/// A signal that makes the worker save.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SaveSignal {
+    /// Signal number on Linux, 1..=64.
+    pub number: i32,
+    /// True if the worker ends by itself after the save.
+    pub exits_after_save: bool,
+}
+
+/// What was asked for. The same for all ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkloadSpec {
+    /// Unique name.
+    pub name: WorkloadName,
+    /// Queue it is charged to.
+    pub queue: QueueName,
+    /// Higher goes first and may preempt lower.
+    pub priority: i32,
+    /// Ranks of the gang, 1..=[`RANKS_MAX`]; all start or none.
+    pub nnodes: u32,
+    /// Quantity of each resource, per rank.
+    pub resources: BTreeMap<ResourceName, u64>,
+    /// Where to look for checkpoints.
+    pub checkpoint: Option<CheckpointSpec>,
+    /// How to ask for one.
+    pub save_signal: Option<SaveSignal>,
+    /// How long this workload, as a preemptor, waits for a victim's checkpoint. 0: the arbiter's default.
+    pub drain_deadline_ms: u64,
+    /// The command, for people to see.
+    pub command: Vec<String>,
+}
+
+impl WorkloadSpec {
+    /// Quantity of `resource` for the whole gang (saturating).
+    #[must_use]
+    pub fn total(&self, resource: &ResourceName) -> u64 {
+        self.resources.get(resource).copied().unwrap_or(0).saturating_mul(u64::from(self.nnodes))
+    }
+}
+
+/// Where a rank runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// The node.
+    pub node: NodeName,
+    /// The devices on it.
+    pub devices: BTreeSet<DeviceId>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exit {
+    /// With an exit status.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+    /// It is gone and nobody saw how.
+    Unknown,
+}
+
+impl Exit {
+    /// True for exit status 0.
+    #[must_use]
+    pub fn is_success(self) -> bool {
+        self == Self::Code(0)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit status {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Unknown => f.write_str("an unknown exit"),
+        }
+    }
+}
+
+impl FromStr for Exit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |prefix| text.strip_prefix(prefix).and_then(|n: &str| n.parse().ok());
+        number("exit status ")
+            .map(Self::Code)
+            .or_else(|| number("signal ").map(Self::Signal))
+            .or_else(|| (text == "an unknown exit").then_some(Self::Unknown))
+            .ok_or_else(|| format!("{text:?} is not an exit"))
+    }
+}
+
+/// One rank of the gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The `sluice run` process that starts this rank.
+    pub launcher: LauncherId,
+    /// Nodes on which it can start a worker.
+    pub nodes: BTreeSet<NodeName>,
+    /// When the launcher's watch ended; `None` while it watches.
+    pub detached_at: Option<Time>,
+    /// Where the rank runs or is to run.
+    pub assignment: Option<Assignment>,
+    /// True once the worker process of the current attempt has been seen.
+    pub started: bool,
+    /// How the worker of the current attempt ended.
+    pub exit: Option<Exit>,
+    /// When its agent said that the worker is gone though no launcher has told how.
+    pub vanished_at: Option<Time>,
+}
+
+/// Where a workload stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// In the queue.
+    Pending,
+    /// Devices are assigned; not all ranks have started.
+    Admitted,
+    /// All ranks have started.
+    Running,
+    /// A drain of it is open.
+    Draining,
+    /// Every rank ended with status 0.
+    Succeeded,
+    /// A rank failed.
+    Failed,
+    /// Given up on request.
+    Cancelled,
+}
+
+impl Phase {
+    /// True once nothing more happens to it.
+    #[must_use]
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+
+    /// True while it holds devices.
+    #[must_use]
+    pub fn holds_devices(self) -> bool {
+        matches!(self, Self::Admitted | Self::Running | Self::Draining)
+    }
+}
+
+/// What was measured about a workload, from outside.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Time of one step. Unit: ms.
+    pub step_ms: Option<u64>,
+    /// Time from one periodic checkpoint to the next. Unit: ms.
+    pub save_interval_ms: Option<u64>,
+    /// Time a save takes. Unit: ms.
+    pub save_ms: Option<u64>,
+    /// Time from a start to the first step. Unit: ms.
+    pub restart_ms: Option<u64>,
+    /// True once a save signal produced no checkpoint: it is never planned again.
+    pub signal_unproven: bool,
+    /// When each drain of the last hour was planned; at most 64.
+    pub drained_at: Vec<Time>,
+}
+
+/// A workload and all that is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// What was asked for.
+    pub spec: WorkloadSpec,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Why it stands there.
+    pub reason: Reason,
+    /// Number of the current or last start; 0 before the first.
+    pub attempt: u32,
+    /// The ranks that have been submitted.
+    pub members: BTreeMap<u32, Member>,
+    /// When the first rank was submitted.
+    pub submitted_at: Time,
+    /// When the phase began.
+    pub phase_since: Time,
+    /// When the current attempt began to run (all ranks started).
+    pub running_since: Option<Time>,
+    /// Newest checkpoint seen complete on every rank that has one.
+    pub checkpoint: Option<Checkpoint>,
+    /// When it was completed, on the arbiter's clock.
+    pub checkpoint_at: Option<Time>,
+    /// Measurements.
+    pub profile: Profile,
+    /// The drain that is open or was the last.
+    pub last_drain: Option<DrainId>,
+    /// Step from which the next start should resume.
+    pub resume_step: Option<u64>,
+    /// Admissions in a row that did not lead to a start.
+    pub start_failures: u32,
+}
+
+impl Workload {
+    /// True if every rank has been submitted.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.members.len() == self.spec.nnodes as usize
+    }
+
+    /// Number of devices the gang holds now.
+    #[must_use]
+    pub fn device_count(&self) -> u64 {
+        let count = |m: &Member| m.assignment.as_ref().map_or(0, |a| a.devices.len());
+        self.members.values().map(count).sum::<usize>() as u64
+    }
+
+    /// Time since which work is in no checkpoint: the last checkpoint of this attempt, or its start.
+    ///
+    /// `None` while it does not run.
+    #[must_use]
+    pub fn unsaved_since(&self) -> Option<Time> {
+        let running = self.running_since?;
+        Some(self.checkpoint_at.map_or(running, |at| at.max(running)))
+    }
+}
