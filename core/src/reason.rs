@@ -126,10 +126,8 @@ reasons! {
     /// It was drained without a checkpoint and waits to start again.
     RestartPending { drain: DrainId, beneficiary: WorkloadName } = "restart-pending",
         "drained for {beneficiary} ({drain}) without a new checkpoint; starts again when capacity is free";
-    /// It did not start in time.
-    StartTimedOut { rank: u32, waited_ms: Ms } = "start-timed-out",
-        "rank {rank} did not start within {waited_ms:#} of its admission; it is queued again",
-        hint "see the output of sluice run for that rank";
+    /// A launcher is away.
+    WaitingForLauncher { rank: u32 } = "waiting-for-launcher", "the sluice run process of rank {rank} is not connected";
     /// Just submitted.
     Submitted = "submitted", "submitted";
 
@@ -151,9 +149,9 @@ reasons! {
     /// Its `sluice run` has gone.
     LauncherGone { rank: u32, after_ms: Ms } = "launcher-gone",
         "the sluice run process of rank {rank} has been gone for {after_ms:#}", hint "submit it again";
-    /// It never managed to start.
-    NeverStarted { failures: u32 } = "never-started", "admitted {failures} times without starting",
-        hint "see the output of sluice run for the rank that does not start";
+    /// Its `sluice run` does not start it.
+    StartTimedOut { rank: u32, waited_ms: Ms } = "start-timed-out",
+        "rank {rank} was not started within {waited_ms:#} of its admission", hint "see the output of sluice run for that rank";
 
     // Refusals at submission.
     /// No such queue.
@@ -195,10 +193,10 @@ reasons! {
     PreemptedFor { beneficiary: WorkloadName, priority: i32, victim_priority: i32, cost_device_ms: u64 } = "preempted-for",
         "{beneficiary} (priority {priority}) needs the devices of this workload (priority {victim_priority}); it was the cheapest choice";
     /// A candidate that was chosen.
-    CheapestVictim { cost_device_ms: u64 } = "cheapest-victim", "draining it loses least work";
+    CheapestVictim { preemptor: WorkloadName, cost_device_ms: u64, at_risk_device_ms: u64 } = "cheapest-victim", "draining it for {preemptor} loses least work";
     /// A candidate that was not.
-    CostlierVictim { cost_device_ms: u64, chosen_device_ms: u64 } = "costlier-victim",
-        "draining it would lose more work than those chosen";
+    CostlierVictim { preemptor: WorkloadName, cost_device_ms: u64, at_risk_device_ms: u64, chosen_device_ms: u64 } = "costlier-victim",
+        "draining it for {preemptor} would lose more work than draining those chosen";
     /// Never a victim: its priority is not lower.
     PriorityNotLower { priority: i32, preemptor: i32 } = "priority-not-lower",
         "its priority {priority} is not below {preemptor}";
@@ -261,9 +259,9 @@ reasons! {
     /// No one to hand over to.
     NoBeneficiary = "no-beneficiary", "the devices are free for anyone";
     /// Waits to start again.
-    WaitsToResume { step: u64 } = "waits-to-resume", "waits for capacity; will resume from step {step}";
+    WaitsToResume { step: u64 } = "waits-to-resume", "it has devices again; the first step beyond {step} is awaited";
     /// Waits to start again without a checkpoint.
-    WaitsToRestart = "waits-to-restart", "waits for capacity; there is no checkpoint to resume from";
+    WaitsToRestart = "waits-to-restart", "it has devices again; there is no checkpoint to resume from";
     /// Resumed at or beyond the saved step.
     Resumed { saved: u64, seen: u64 } = "resumed", "step {seen} was reached after the restart; step {saved} had been saved";
     /// Resumed from an older point.

@@ -72,6 +72,15 @@ pub struct Assignment {
     pub devices: BTreeSet<DeviceId>,
 }
 
+/// Capacity that is being made for a workload, or has been and waits for it. Nobody else gets it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reservation {
+    /// Where each rank will run.
+    pub placement: BTreeMap<u32, Assignment>,
+    /// Drains that make the room.
+    pub drains: BTreeSet<DrainId>,
+}
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
@@ -212,8 +221,8 @@ pub struct Workload {
     pub last_drain: Option<DrainId>,
     /// Step from which the next start should resume.
     pub resume_step: Option<u64>,
-    /// Admissions in a row that did not lead to a start.
-    pub start_failures: u32,
+    /// Capacity that is being made for it, or has been and waits for it.
+    pub reservation: Option<Reservation>,
 }
 
 impl Workload {

@@ -1,0 +1,386 @@
+//! The arbiter: who gets which devices, who is drained for whom.
+//!
+//! [`Arbiter::step`] takes one [`Input`] and returns the [`Output`]s to perform, in order: what must
+//! be stored comes before what is sent, so that a crash between the two repeats an order and never
+//! loses one. Each output is safe to perform twice. The state lives in maps ordered by name; the
+//! parts that change it are beside this file: [`submit`](self) (workloads and launchers), nodes,
+//! drains, schedule (admission and preemption), freeze.
+
+mod drain_events;
+mod drain_steps;
+mod freeze;
+mod nodes;
+mod schedule;
+mod submit;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::drain::Drain;
+use crate::id::{DeviceId, DrainId, LauncherId, NodeName, WorkerId, WorkloadName};
+use crate::protocol::{Device, DrainEvent, NodeReport, Order, WorkerReport};
+use crate::queue::Queue;
+use crate::reason::Reason;
+use crate::unit::Time;
+use crate::workload::{Exit, Workload, WorkloadSpec};
+
+pub use view::{Candidate, QueueUsage};
+
+/// Everything that can be set. Durations in ms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// This arbiter's epoch: one more than any before it.
+    pub epoch: u64,
+    /// Queues by name.
+    pub queues: Vec<Queue>,
+    /// How long a preemptor waits for a victim's checkpoint unless it says otherwise.
+    pub drain_deadline_ms: u64,
+    /// How long agents may take to accept an order before it is taken back. No signal was sent by then.
+    pub arm_timeout_ms: u64,
+    /// Time between SIGTERM and SIGKILL at release.
+    pub release_grace_ms: u64,
+    /// How long a rank may take from admission to start.
+    pub start_timeout_ms: u64,
+    /// How long a launcher may be gone while its workload waits.
+    pub launcher_gone_ms: u64,
+    /// How long a restarted arbiter waits for the agents of running workers before it decides.
+    pub recovery_ms: u64,
+    /// How long a drained workload is left alone after its next start, at least.
+    pub productive_floor_ms: u64,
+    /// Most drains of one workload within an hour.
+    pub drains_per_hour: u32,
+    /// Restart cost taken for a workload of which none was measured.
+    pub restart_assumed_ms: u64,
+    /// Most unsaved work that is assumed of a workload whose checkpoints cannot be seen.
+    pub unseen_work_ms_max: u64,
+    /// If false, only `drain = kill` is planned: what a scheduler without drains does.
+    pub checkpoint_drain: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            epoch: 1,
+            queues: Vec::new(),
+            drain_deadline_ms: 60_000,
+            arm_timeout_ms: 2_000,
+            release_grace_ms: 10_000,
+            start_timeout_ms: 60_000,
+            launcher_gone_ms: 30_000,
+            recovery_ms: 15_000,
+            productive_floor_ms: 30_000,
+            drains_per_hour: 6,
+            restart_assumed_ms: 60_000,
+            unseen_work_ms_max: 30 * 60_000,
+            checkpoint_drain: true,
+        }
+    }
+}
+
+/// Most workloads that have not ended.
+pub const WORKLOADS_MAX: usize = 50_000;
+/// Most ended workloads kept to be looked at; the oldest are forgotten.
+pub const FINISHED_MAX: usize = 1_000;
+/// Most closed drains kept.
+pub const CLOSED_DRAINS_MAX: usize = 1_000;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A launcher submits a rank. Answered by [`Reply::Submitted`].
+    Submit {
+        /// What it asks for.
+        spec: WorkloadSpec,
+        /// Which rank it will start.
+        rank: u32,
+        /// Who it is.
+        launcher: LauncherId,
+        /// Nodes on which it can start the worker.
+        nodes: BTreeSet<NodeName>,
+    },
+    /// A launcher watches its workload.
+    Attach {
+        /// The workload.
+        workload: WorkloadName,
+        /// The rank.
+        rank: u32,
+        /// The launcher.
+        launcher: LauncherId,
+    },
+    /// Its watch has ended.
+    Detach {
+        /// The workload.
+        workload: WorkloadName,
+        /// The rank.
+        rank: u32,
+        /// The launcher.
+        launcher: LauncherId,
+    },
+    /// A launcher tells how its worker ended. Answered by [`Reply::Exit`].
+    ReportExit {
+        /// The worker.
+        worker: WorkerId,
+        /// Who says so.
+        launcher: LauncherId,
+        /// How.
+        exit: Exit,
+    },
+    /// Answered by [`Reply::Cancelled`].
+    Cancel {
+        /// The workload.
+        workload: WorkloadName,
+    },
+    /// Make no new decisions. Answered by [`Reply::Frozen`].
+    Freeze {
+        /// Why, for people.
+        why: String,
+    },
+    /// Decide again.
+    Unfreeze,
+    /// An agent's stream is up.
+    AgentConnected {
+        /// Its node.
+        node: NodeName,
+    },
+    /// An agent's stream has ended or been silent for too long.
+    AgentDisconnected {
+        /// Its node.
+        node: NodeName,
+    },
+    /// What changed on a node.
+    NodeReport {
+        /// The node.
+        node: NodeName,
+        /// The changes.
+        report: NodeReport,
+    },
+    /// An agent on a drain.
+    DrainEvent {
+        /// The node it came from.
+        node: NodeName,
+        /// What it says.
+        event: DrainEvent,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Store this workload as it is now ([`Arbiter::workload`]) and tell its watchers.
+    SaveWorkload(WorkloadName),
+    /// Store this drain as it is now ([`Arbiter::drain`]).
+    SaveDrain(DrainId),
+    /// Remove the workload from the store.
+    ForgetWorkload(WorkloadName),
+    /// Remove the drain from the store.
+    ForgetDrain(DrainId),
+    /// Store, log and count a decision.
+    Decided(Decision),
+    /// Send an order. Whatever must be stored before it stands before it.
+    Send {
+        /// To the agent of this node.
+        node: NodeName,
+        /// The order.
+        order: Order,
+    },
+    /// Answer to the input.
+    Reply(Reply),
+    /// Give an [`Input::Tick`] at this time, or before.
+    WakeAt(Time),
+}
+
+/// Answer to an input that has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Accepted, or why not.
+    Submitted(Result<(), Reason>),
+    /// What the launcher does next: true to wait for re-admission, false to leave.
+    Exit {
+        /// Wait for the next admission?
+        wait: bool,
+        /// Why.
+        reason: Reason,
+    },
+    /// Cancelled, or why not.
+    Cancelled(Result<(), Reason>),
+    /// Frozen; so many drains were taken back.
+    Frozen {
+        /// Drains aborted.
+        aborted_drains: u32,
+    },
+}
+
+/// What kind of thing was decided. The metric label and the `kind` of the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DecisionKind {
+    /// A workload was accepted or refused.
+    Submit,
+    /// It got devices.
+    Admit,
+    /// It waits, for a reason that is new.
+    Wait,
+    /// It changed phase for another reason.
+    Workload,
+    /// A victim was chosen.
+    Preempt,
+    /// A drain changed state.
+    Drain,
+    /// A node came, went or changed.
+    Node,
+    /// Decisions were frozen or go on.
+    Freeze,
+}
+
+impl DecisionKind {
+    /// Stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Submit => "submit",
+            Self::Admit => "admit",
+            Self::Wait => "wait",
+            Self::Workload => "workload",
+            Self::Preempt => "preempt",
+            Self::Drain => "drain",
+            Self::Node => "node",
+            Self::Freeze => "freeze",
+        }
+    }
+}
+
+/// A decision with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// What kind.
+    pub kind: DecisionKind,
+    /// About whom.
+    pub workload: Option<WorkloadName>,
+    /// In which drain.
+    pub drain: Option<DrainId>,
+    /// On which node.
+    pub node: Option<NodeName>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// A node as the arbiter knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// True while its agent's stream is up and has said what it has.
+    pub connected: bool,
+    /// When it last connected or disconnected.
+    pub since: Time,
+    /// Its devices.
+    pub devices: BTreeMap<DeviceId, Device>,
+    /// Workers its agent has reported.
+    pub workers: BTreeMap<WorkerId, WorkerReport>,
+}
+
+/// The arbiter's state. See the module.
+#[derive(Debug, Clone)]
+pub struct Arbiter {
+    config: Config,
+    now: Time,
+    started_at: Time,
+    nodes: BTreeMap<NodeName, Node>,
+    workloads: BTreeMap<WorkloadName, Workload>,
+    drains: BTreeMap<DrainId, Drain>,
+    /// Victims left alone until then, because a drain of them could not be done.
+    avoid_until: BTreeMap<WorkloadName, Time>,
+    next_drain: u64,
+    frozen_by_hand: Option<String>,
+    /// Nodes with running workers that have not come back since the restart.
+    awaited: BTreeSet<NodeName>,
+    /// True if the silence breaker is open.
+    breaker_open: bool,
+    /// Something changed that may let a workload in.
+    dirty: bool,
+    outputs: Vec<Output>,
+}
+
+impl Arbiter {
+    /// An arbiter that takes up what an earlier one stored: workloads and drains; `frozen` if it was frozen by hand.
+    #[must_use]
+    pub fn new(
+        now: Time,
+        config: Config,
+        workloads: Vec<Workload>,
+        drains: Vec<Drain>,
+        frozen: Option<String>,
+    ) -> Self {
+        let next_drain = drains.iter().filter_map(|d| number_of(&d.id)).max().map_or(1, |n| n + 1);
+        let mut arbiter = Self {
+            config,
+            now,
+            started_at: now,
+            nodes: BTreeMap::new(),
+            workloads: workloads.into_iter().map(|w| (w.spec.name.clone(), w)).collect(),
+            drains: drains.into_iter().map(|d| (d.id.clone(), d)).collect(),
+            avoid_until: BTreeMap::new(),
+            next_drain,
+            frozen_by_hand: frozen,
+            awaited: BTreeSet::new(),
+            breaker_open: false,
+            dirty: true,
+            outputs: Vec::new(),
+        };
+        arbiter.recover();
+        arbiter
+    }
+
+    /// Advances the arbiter by one input.
+    ///
+    /// `now` never goes back: an earlier value counts as the last one.
+    pub fn step(&mut self, now: Time, input: Input) -> Vec<Output> {
+        self.now = self.now.max(now);
+        match input {
+            Input::Submit { spec, rank, launcher, nodes } => {
+                self.submit(spec, rank, launcher, nodes);
+            }
+            Input::Attach { workload, rank, launcher } => self.attach(&workload, rank, &launcher),
+            Input::Detach { workload, rank, launcher } => self.detach(&workload, rank, &launcher),
+            Input::ReportExit { worker, launcher, exit } => {
+                self.report_exit(&worker, &launcher, exit);
+            }
+            Input::Cancel { workload } => self.cancel(&workload),
+            Input::Freeze { why } => self.freeze(why),
+            Input::Unfreeze => self.unfreeze(),
+            Input::AgentConnected { node } => self.agent_connected(&node),
+            Input::AgentDisconnected { node } => self.agent_disconnected(&node),
+            Input::NodeReport { node, report } => self.node_report(&node, report),
+            Input::DrainEvent { node, event } => self.drain_event(&node, event),
+            Input::Tick => {}
+        }
+        self.check_timers();
+        self.check_breaker();
+        self.schedule();
+        self.ask_for_wake();
+        std::mem::take(&mut self.outputs)
+    }
+
+    fn save_workload(&mut self, name: &WorkloadName) {
+        self.outputs.push(Output::SaveWorkload(name.clone()));
+    }
+
+    fn save_drain(&mut self, id: &DrainId) {
+        self.outputs.push(Output::SaveDrain(id.clone()));
+    }
+
+    fn decided(&mut self, kind: DecisionKind, workload: Option<&WorkloadName>, reason: Reason) {
+        self.outputs.push(Output::Decided(Decision {
+            kind,
+            workload: workload.cloned(),
+            drain: None,
+            node: None,
+            reason,
+        }));
+    }
+}
+
+fn number_of(id: &DrainId) -> Option<u64> {
+    id.as_str().strip_prefix("drain-")?.parse().ok()
+}
