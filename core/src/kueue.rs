@@ -9,5 +9,10 @@
 pub mod matching;
 pub mod model;
 pub mod name;
+pub mod preempt;
+pub mod quota;
+pub mod share;
+pub mod snapshot;
 pub mod weight;
+pub mod whatif;
 pub mod workload;

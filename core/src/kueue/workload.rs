@@ -65,6 +65,31 @@ impl Workload {
         }
     }
 
+    /// The quota its reservation takes; pods that have finished for good take none.
+    #[must_use]
+    pub fn reserved_usage(&self) -> Usage {
+        let mut usage = Usage::new();
+        let Some(reservation) = &self.reservation else { return usage };
+        for admitted in &reservation.admission.pod_sets {
+            let left = self.count_after_reclaim(&admitted.name).min(admitted.count);
+            for (resource, flavor) in &admitted.flavors {
+                let amount = admitted.usage.get(resource).copied().unwrap_or(0).max(0);
+                let amount = scale(amount, admitted.count, left);
+                let total = usage.entry(FlavorResource::new(flavor, resource)).or_insert(0);
+                *total = total.saturating_add(amount);
+            }
+        }
+        usage
+    }
+
+    /// Pods of the pod set `name` that have not finished for good.
+    #[must_use]
+    pub fn count_after_reclaim(&self, name: &PodSetName) -> u32 {
+        let count = self.pod_sets.iter().find(|pod_set| pod_set.name == *name).map(|p| p.count);
+        let finished = self.reclaimable.get(name).copied().unwrap_or(0);
+        count.unwrap_or(u32::MAX).saturating_sub(finished)
+    }
+
     /// Whether an eviction is under way.
     #[must_use]
     pub fn is_being_evicted(&self) -> bool {
@@ -118,6 +143,14 @@ impl Workload {
             });
         placement_is_due || self.has_unhealthy_placement()
     }
+}
+
+/// What `amount` for `count` pods becomes for `left` of them.
+fn scale(amount: i64, count: u32, left: u32) -> i64 {
+    if count == 0 || count == left {
+        return amount;
+    }
+    (amount / i64::from(count)).saturating_mul(i64::from(left))
 }
 
 /// Pods of a workload that are all alike.
@@ -210,22 +243,6 @@ pub struct Admission {
     pub queue: QueueName,
     /// One entry per pod set, in the workload's order.
     pub pod_sets: Vec<PodSetAdmission>,
-}
-
-impl Admission {
-    /// The quota it takes, summed over its pod sets.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        let mut usage = Usage::new();
-        for pod_set in &self.pod_sets {
-            for (resource, flavor) in &pod_set.flavors {
-                let amount = pod_set.usage.get(resource).copied().unwrap_or(0);
-                let total = usage.entry(FlavorResource::new(flavor, resource)).or_insert(0);
-                *total = total.saturating_add(amount);
-            }
-        }
-        usage
-    }
 }
 
 /// What one pod set was given.
@@ -339,4 +356,10 @@ pub enum CheckState {
     Retry,
     /// Failed for good.
     Rejected,
+}
+
+/// Reads the value of the priority-boost annotation; anything but a 32-bit integer counts as no boost.
+#[must_use]
+pub fn parse_priority_boost(text: &str) -> i32 {
+    text.parse().unwrap_or(0)
 }

@@ -1,0 +1,341 @@
+//! Everything one decision may look at: queues, cohorts, flavors and what runs, at one moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::model::{AdmissionCheck, ClusterQueue, Cohort, ResourceFlavor, StopPolicy};
+use super::name::{CheckName, CohortName, FlavorName, FlavorResource, QueueName, WorkloadKey};
+use super::quota::{Ledger, NodeId, QuotaTree};
+use super::weight::FairWeight;
+use super::workload::{Usage, Workload};
+
+/// Deepest cohort nesting that is accepted.
+///
+/// Real organisations nest three or four levels; the bound keeps recursion over the tree shallow. A deeper tree is
+/// disabled like one with a cycle.
+pub const COHORT_DEPTH_MAX: usize = 64;
+
+/// The objects that define queues. Names are unique per list; of duplicates the last one counts.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Hardware kinds.
+    pub flavors: Vec<ResourceFlavor>,
+    /// Cohorts; those only named by queues or other cohorts exist without quota of their own.
+    pub cohorts: Vec<Cohort>,
+    /// Cluster queues.
+    pub queues: Vec<ClusterQueue>,
+    /// Admission checks.
+    pub checks: Vec<AdmissionCheck>,
+}
+
+/// A workload that holds quota.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// The workload.
+    pub workload: Arc<Workload>,
+    /// The queue whose quota it uses.
+    pub queue: QueueName,
+    /// The quota it uses.
+    pub usage: Usage,
+    /// What its local queue used in the past, in billionths, where admission is shared by usage.
+    pub local_queue_usage_nano: Option<u128>,
+}
+
+impl Running {
+    /// `workload` with what its reservation holds; without a reservation it holds nothing.
+    #[must_use]
+    pub fn new(workload: Arc<Workload>) -> Self {
+        let queue = match &workload.reservation {
+            Some(reservation) => reservation.admission.queue.clone(),
+            None => workload.queue.clone(),
+        };
+        let usage = workload.reserved_usage();
+        Self { workload, queue, usage, local_queue_usage_nano: None }
+    }
+
+    /// Whether it uses any of `frs`.
+    #[must_use]
+    pub fn uses_any(&self, frs: &BTreeSet<FlavorResource>) -> bool {
+        self.usage.keys().any(|fr| frs.contains(fr))
+    }
+}
+
+/// A queue and what runs in it.
+#[derive(Clone, Debug)]
+pub struct QueueState {
+    /// How it is defined.
+    pub spec: ClusterQueue,
+    /// Its place in the quota tree.
+    pub node: NodeId,
+    /// Why it admits nothing, if it does not.
+    pub inactive: Option<InactiveReason>,
+    /// The workloads that hold its quota.
+    running: BTreeSet<WorkloadKey>,
+}
+
+/// Why a queue admits nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InactiveReason {
+    /// It is stopped.
+    Stopped,
+    /// It offers a flavor that does not exist.
+    FlavorNotFound(FlavorName),
+    /// It names an admission check that does not exist.
+    CheckNotFound(CheckName),
+    /// The controller of one of its admission checks is not there.
+    CheckInactive(CheckName),
+    /// Its cohorts form a circle or nest deeper than [`COHORT_DEPTH_MAX`].
+    CohortsUnusable(CohortName),
+}
+
+impl InactiveReason {
+    /// A stable code.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Stopped => "Stopped",
+            Self::FlavorNotFound(_) => "FlavorNotFound",
+            Self::CheckNotFound(_) => "AdmissionCheckNotFound",
+            Self::CheckInactive(_) => "AdmissionCheckInactive",
+            Self::CohortsUnusable(_) => "CohortsUnusable",
+        }
+    }
+}
+
+impl fmt::Display for InactiveReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => write!(f, "the queue is stopped; set its stop policy to None"),
+            Self::FlavorNotFound(flavor) => {
+                write!(f, "flavor \"{flavor}\" does not exist; create it or drop it from the queue")
+            }
+            Self::CheckNotFound(check) => {
+                write!(
+                    f,
+                    "admission check \"{check}\" does not exist; create it or drop it from the queue"
+                )
+            }
+            Self::CheckInactive(check) => {
+                write!(f, "admission check \"{check}\" is not active; start its controller")
+            }
+            Self::CohortsUnusable(cohort) => write!(
+                f,
+                "the cohorts above \"{cohort}\" form a circle or nest deeper than {COHORT_DEPTH_MAX}; fix a parent name"
+            ),
+        }
+    }
+}
+
+/// Queues, cohorts, flavors and what runs, at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    flavors: BTreeMap<FlavorName, ResourceFlavor>,
+    checks: BTreeMap<CheckName, AdmissionCheck>,
+    queues: BTreeMap<QueueName, QueueState>,
+    queue_of_node: BTreeMap<NodeId, QueueName>,
+    tree: QuotaTree,
+    running: BTreeMap<WorkloadKey, Running>,
+}
+
+impl Snapshot {
+    /// A snapshot with nothing running.
+    #[must_use]
+    pub fn new(setup: Setup) -> Self {
+        let flavors: BTreeMap<_, _> =
+            setup.flavors.into_iter().map(|flavor| (flavor.name.clone(), flavor)).collect();
+        let checks: BTreeMap<_, _> =
+            setup.checks.into_iter().map(|check| (check.name.clone(), check)).collect();
+        let specs: BTreeMap<_, _> =
+            setup.queues.into_iter().map(|queue| (queue.name.clone(), queue)).collect();
+        let mut snapshot = Self {
+            flavors,
+            checks,
+            queues: BTreeMap::new(),
+            queue_of_node: BTreeMap::new(),
+            tree: QuotaTree::default(),
+            running: BTreeMap::new(),
+        };
+        let cohorts = CohortPlan::new(setup.cohorts, &specs);
+        let nodes = cohorts.plant(&mut snapshot.tree);
+        for spec in specs.into_values() {
+            snapshot.add_queue(spec, &nodes);
+        }
+        snapshot.tree.seal();
+        snapshot
+    }
+
+    fn add_queue(&mut self, spec: ClusterQueue, nodes: &BTreeMap<CohortName, NodeId>) {
+        let parent = spec.cohort.as_ref().and_then(|cohort| nodes.get(cohort).copied());
+        let node = self.tree.add_queue(parent, &spec.groups, spec.fair_weight);
+        let inactive = self.find_inactive_reason(&spec, parent);
+        self.queue_of_node.insert(node, spec.name.clone());
+        let state = QueueState { node, inactive, running: BTreeSet::new(), spec };
+        self.queues.insert(state.spec.name.clone(), state);
+    }
+
+    fn find_inactive_reason(
+        &self,
+        spec: &ClusterQueue,
+        parent: Option<NodeId>,
+    ) -> Option<InactiveReason> {
+        if spec.stop != StopPolicy::None {
+            return Some(InactiveReason::Stopped);
+        }
+        if let (Some(cohort), None) = (&spec.cohort, parent) {
+            return Some(InactiveReason::CohortsUnusable(cohort.clone()));
+        }
+        let offered = spec.groups.iter().flat_map(|group| &group.flavors);
+        for flavor in offered.map(|flavor| &flavor.flavor) {
+            if !self.flavors.contains_key(flavor) {
+                return Some(InactiveReason::FlavorNotFound(flavor.clone()));
+            }
+        }
+        for rule in &spec.checks {
+            match self.checks.get(&rule.check) {
+                None => return Some(InactiveReason::CheckNotFound(rule.check.clone())),
+                Some(check) if !check.is_active => {
+                    return Some(InactiveReason::CheckInactive(rule.check.clone()));
+                }
+                Some(_) => {}
+            }
+        }
+        None
+    }
+
+    /// Records that `running` holds quota. Replaces what the same workload held before.
+    ///
+    /// Returns whether its queue is known; quota of an unknown queue is not counted.
+    pub fn insert(&mut self, running: Running) -> bool {
+        let key = running.workload.key.clone();
+        self.remove(&key);
+        let Some(queue) = self.queues.get_mut(&running.queue) else { return false };
+        queue.running.insert(key.clone());
+        let node = queue.node;
+        self.change(|ledger| ledger.add_all(node, &running.usage));
+        self.running.insert(key, running);
+        true
+    }
+
+    /// Forgets a workload and frees its quota.
+    pub fn remove(&mut self, key: &WorkloadKey) -> Option<Running> {
+        let running = self.running.remove(key)?;
+        if let Some(queue) = self.queues.get_mut(&running.queue) {
+            queue.running.remove(key);
+            let node = queue.node;
+            self.change(|ledger| ledger.remove_all(node, &running.usage));
+        }
+        Some(running)
+    }
+
+    fn change(&mut self, apply: impl FnOnce(&mut Ledger<'_>)) {
+        let mut ledger = Ledger::new(&self.tree);
+        apply(&mut ledger);
+        let changes = ledger.into_changes();
+        self.tree.commit(changes);
+    }
+
+    /// The flavor called `name`.
+    #[must_use]
+    pub fn flavor(&self, name: &FlavorName) -> Option<&ResourceFlavor> {
+        self.flavors.get(name)
+    }
+
+    /// The admission check called `name`.
+    #[must_use]
+    pub fn check(&self, name: &CheckName) -> Option<&AdmissionCheck> {
+        self.checks.get(name)
+    }
+
+    /// The queue called `name`.
+    #[must_use]
+    pub fn queue(&self, name: &QueueName) -> Option<&QueueState> {
+        self.queues.get(name)
+    }
+
+    /// All queues, by name.
+    pub fn queues(&self) -> impl Iterator<Item = &QueueState> {
+        self.queues.values()
+    }
+
+    /// The queue at `node` of the quota tree; `None` for a cohort.
+    #[must_use]
+    pub fn queue_at(&self, node: NodeId) -> Option<&QueueState> {
+        self.queue_of_node.get(&node).and_then(|name| self.queues.get(name))
+    }
+
+    /// The quota tree.
+    #[must_use]
+    pub fn tree(&self) -> &QuotaTree {
+        &self.tree
+    }
+
+    /// What the workload `key` holds.
+    #[must_use]
+    pub fn running(&self, key: &WorkloadKey) -> Option<&Running> {
+        self.running.get(key)
+    }
+
+    /// What runs in `queue`, by workload key.
+    pub fn running_in<'a>(&'a self, queue: &'a QueueState) -> impl Iterator<Item = &'a Running> {
+        queue.running.iter().filter_map(|key| self.running.get(key))
+    }
+}
+
+/// The cohorts before they become nodes: parents must be added first, circles must be left out.
+struct CohortPlan {
+    cohorts: BTreeMap<CohortName, Option<Cohort>>,
+}
+
+impl CohortPlan {
+    fn new(defined: Vec<Cohort>, queues: &BTreeMap<QueueName, ClusterQueue>) -> Self {
+        let mut cohorts: BTreeMap<CohortName, Option<Cohort>> = BTreeMap::new();
+        for name in queues.values().filter_map(|queue| queue.cohort.as_ref()) {
+            cohorts.insert(name.clone(), None);
+        }
+        for name in defined.iter().filter_map(|cohort| cohort.parent.as_ref()) {
+            cohorts.insert(name.clone(), None);
+        }
+        for cohort in defined {
+            cohorts.insert(cohort.name.clone(), Some(cohort));
+        }
+        Self { cohorts }
+    }
+
+    fn parent_of(&self, name: &CohortName) -> Option<&CohortName> {
+        self.cohorts.get(name)?.as_ref()?.parent.as_ref()
+    }
+
+    /// Adds every usable cohort to `tree`, parents first.
+    fn plant(&self, tree: &mut QuotaTree) -> BTreeMap<CohortName, NodeId> {
+        let mut nodes = BTreeMap::new();
+        for name in self.cohorts.keys() {
+            let mut path: Vec<&CohortName> = vec![name];
+            while let Some(parent) = self.parent_of(path[path.len() - 1])
+                && path.len() <= COHORT_DEPTH_MAX
+            {
+                path.push(parent);
+            }
+            if path.len() > COHORT_DEPTH_MAX {
+                continue;
+            }
+            let mut above = None;
+            for &name in path.iter().rev() {
+                let node =
+                    nodes.entry(name.clone()).or_insert_with(|| self.plant_one(name, above, tree));
+                above = Some(*node);
+            }
+        }
+        nodes
+    }
+
+    fn plant_one(&self, name: &CohortName, above: Option<NodeId>, tree: &mut QuotaTree) -> NodeId {
+        match self.cohorts.get(name).and_then(Option::as_ref) {
+            Some(cohort) => tree.add_cohort(above, &cohort.groups, cohort.fair_weight),
+            None => tree.add_cohort(above, &[], FairWeight::ONE),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! What-if questions on a snapshot: what would fit, be borrowed or be unfair if some workloads were gone or came.
+//!
+//! A [`WhatIf`] stores only what the question changes. Changes are undone by their mirror, in any order.
+
+use std::collections::BTreeSet;
+
+use super::name::{FlavorResource, WorkloadKey};
+use super::quota::{Ledger, NodeId};
+use super::snapshot::{QueueState, Running, Snapshot};
+use super::workload::Usage;
+
+/// A snapshot with hypothetical changes.
+#[derive(Clone, Debug)]
+pub struct WhatIf<'a> {
+    snapshot: &'a Snapshot,
+    ledger: Ledger<'a>,
+    gone: BTreeSet<WorkloadKey>,
+}
+
+impl<'a> WhatIf<'a> {
+    /// The snapshot as it is.
+    #[must_use]
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        Self { snapshot, ledger: Ledger::new(snapshot.tree()), gone: BTreeSet::new() }
+    }
+
+    /// The snapshot underneath, without the changes.
+    #[must_use]
+    pub fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
+    /// Quota with the changes.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger<'a> {
+        &self.ledger
+    }
+
+    /// Takes a running workload away.
+    pub fn take_away(&mut self, running: &Running) {
+        if self.gone.insert(running.workload.key.clone())
+            && let Some(queue) = self.snapshot.queue(&running.queue)
+        {
+            self.ledger.remove_all(queue.node, &running.usage);
+        }
+    }
+
+    /// Puts a workload back that was taken away.
+    pub fn put_back(&mut self, running: &Running) {
+        if self.gone.remove(&running.workload.key)
+            && let Some(queue) = self.snapshot.queue(&running.queue)
+        {
+            self.ledger.add_all(queue.node, &running.usage);
+        }
+    }
+
+    /// Charges `usage` to the queue at `node`.
+    pub fn charge(&mut self, node: NodeId, usage: &Usage) {
+        self.ledger.add_all(node, usage);
+    }
+
+    /// Takes back what [`WhatIf::charge`] charged.
+    pub fn refund(&mut self, node: NodeId, usage: &Usage) {
+        self.ledger.remove_all(node, usage);
+    }
+
+    /// What still runs in `queue`, by workload key.
+    pub fn running_in<'s>(
+        &'s self,
+        queue: &'a QueueState,
+    ) -> impl Iterator<Item = &'a Running> + 's {
+        self.snapshot.running_in(queue).filter(|running| !self.gone.contains(&running.workload.key))
+    }
+
+    /// Whether the queue at `node` has room for all of `usage` now.
+    #[must_use]
+    pub fn has_room(&self, node: NodeId, usage: &Usage) -> bool {
+        usage.iter().all(|(fr, &amount)| amount <= self.ledger.available(node, fr))
+    }
+
+    /// Whether the queue at `node` would use more than its own quota of anything in `usage`.
+    #[must_use]
+    pub fn would_borrow(&self, node: NodeId, usage: &Usage) -> bool {
+        usage.iter().any(|(fr, &amount)| self.ledger.is_borrowing_with(node, fr, amount))
+    }
+
+    /// Whether `node` is above its quota on any of `frs`.
+    #[must_use]
+    pub fn is_above_quota(&self, node: NodeId, frs: &BTreeSet<FlavorResource>) -> bool {
+        self.ledger.is_borrowing_any(node, frs)
+    }
+}
