@@ -1,0 +1,162 @@
+use std::fs;
+use std::process::Command;
+
+use sluice_core::sample::{DeviceNumber, MountSample, MountTableSample, volume_of};
+
+use super::{MountSensor, parse, unescape};
+use crate::sensor::disk::DiskSensor;
+use crate::sensor::tests::host;
+use crate::sensor::tree::path_bytes;
+
+fn check(line: &str, expected: Option<MountSample>) {
+    let table = parse(line.as_bytes());
+    let malformed_lines = u32::from(expected.is_none());
+    let mounts = expected.into_iter().collect();
+    assert_eq!(table, MountTableSample { mounts, malformed_lines, dropped: 0 }, "{line:?}");
+}
+
+fn ext4(mount_point: &str) -> MountSample {
+    MountSample {
+        mount_id: 73,
+        parent_id: 67,
+        number: DeviceNumber { major: 8, minor: 32 },
+        root: b"/".to_vec(),
+        mount_point: mount_point.as_bytes().to_vec(),
+        fs_type: "ext4".to_owned(),
+        source: Some(b"/dev/sdc".to_vec()),
+        options: "rw,relatime".to_owned(),
+        super_options: "rw".to_owned(),
+        is_read_only: false,
+    }
+}
+
+#[test]
+fn escapes_are_exactly_three_octal_digits_undone_once() {
+    let cases: [(&str, &[u8]); 8] = [
+        (r"/[WorkloadDatastore]\0405137595f", b"/[WorkloadDatastore] 5137595f"),
+        (r"/mnt/a\011b\012c\134d", b"/mnt/a\tb\nc\\d"),
+        (r"/mnt/x\043y", b"/mnt/x#y"),
+        (r"\134040", br"\040"),
+        (r"/end\04", br"/end\04"),
+        (r"/end\", br"/end\"),
+        (r"/no\9a8\400", br"/no\9a8\400"),
+        (r"/byte\377", b"/byte\xff"),
+    ];
+    for (escaped, expected) in cases {
+        assert_eq!(unescape(escaped.as_bytes()), expected, "{escaped}");
+    }
+}
+
+#[test]
+fn optional_fields_may_be_absent_unknown_or_many() {
+    for optional in ["", "shared:30 ", "foo:7 shared:9 master:1 "] {
+        let line = format!("73 67 8:32 / /mnt rw,relatime {optional}- ext4 /dev/sdc rw\n");
+        check(&line, Some(ext4("/mnt")));
+    }
+    check("73 67 8:32 / /mnt rw,relatime -  ext4 /dev/sdc rw", Some(ext4("/mnt")));
+}
+
+#[test]
+fn empty_source_is_none() {
+    let tmpfs = MountSample {
+        fs_type: "tmpfs".to_owned(),
+        source: None,
+        number: DeviceNumber { major: 0, minor: 33 },
+        ..ext4("/tmp")
+    };
+    check("73 67 0:33 / /tmp rw,relatime shared:9 - tmpfs  rw", Some(tmpfs));
+}
+
+#[test]
+fn read_only_filesystem_makes_a_writable_mount_read_only() {
+    let ro = MountSample {
+        super_options: "ro,norecovery".to_owned(),
+        is_read_only: true,
+        ..ext4("/mnt")
+    };
+    check("73 67 8:32 / /mnt rw,relatime - ext4 /dev/sdc ro,norecovery", Some(ro));
+    let rom = MountSample { super_options: "romantic".to_owned(), ..ext4("/mnt") };
+    check("73 67 8:32 / /mnt rw,relatime - ext4 /dev/sdc romantic", Some(rom));
+}
+
+#[test]
+fn cut_off_and_foreign_lines_are_counted() {
+    for line in [
+        "73 67 8:32 / /mnt rw,relatime ext4 /dev/sdc rw",
+        "73 67 8:32 / /mnt rw,relatime - ext4 /dev/sdc",
+        "73 67 8:32 / /mnt",
+        "73 67 832 / /mnt rw - ext4 /dev/sdc rw",
+        "73 -1 8:32 / /mnt rw - ext4 /dev/sdc rw",
+        "99999999999 67 8:32 / /mnt rw - ext4 /dev/sdc rw",
+        "73",
+        " ",
+    ] {
+        check(line, None);
+    }
+}
+
+#[test]
+fn bad_lines_do_not_hide_the_others() {
+    let table = MountSensor::new(&host("host-broken")).sample().unwrap();
+    let points: Vec<&[u8]> = table.mounts.iter().map(|m| m.mount_point.as_slice()).collect();
+    assert_eq!(points, [b"/".as_slice(), b"/mnt/\xff\xfe", b"/tmp"]);
+    assert_eq!(table.mounts[1].mount_point_lossy(), "/mnt/\u{fffd}\u{fffd}");
+    assert_eq!((table.malformed_lines, table.dropped), (4, 0));
+}
+
+#[test]
+fn mounts_of_a_vm_lead_to_their_volumes() {
+    let mounts = MountSensor::new(&host("host-gce-a3")).sample().unwrap().mounts;
+    let volumes = DiskSensor::new(&host("host-gce-a3")).sample().unwrap().volumes;
+    let named = |id: u32| {
+        let mount = mounts.iter().find(|mount| mount.mount_id == id).unwrap();
+        volume_of(mount, &volumes).map(|volume| volume.identity.name.as_str())
+    };
+    assert_eq!(named(21), None, "sysfs");
+    assert_eq!(named(28), Some("nvme0n1p1"), "root");
+    assert_eq!(named(60), Some("nvme0n2"), "staging");
+    assert_eq!(named(71), Some("nvme0n2"), "pod");
+    assert_eq!(named(88), Some("nvme0n2"), "subpath");
+    assert_eq!(named(89), Some("dm-0"), "logical volume");
+    assert_eq!(named(90), Some("nvme0n4"), "block volume");
+    assert_eq!(named(91), Some("nvme0n3"), "btrfs, by source");
+    assert_eq!(mounts.iter().filter(|mount| mount.mount_id == 92).count(), 0, "deleted root");
+    assert_eq!(mounts.len(), 8);
+}
+
+#[test]
+fn own_table_is_read_where_process_1_shows_none() {
+    let table = MountSensor::new(&host("host-gce-g2")).sample().unwrap();
+    assert_eq!(table.mounts.len(), 1);
+    let nowhere = tempfile::tempdir().unwrap();
+    let error = MountSensor::new(nowhere.path()).sample().unwrap_err();
+    assert!(error.ends_with("; mount the host's /proc at --host-root"), "{error}");
+}
+
+#[test]
+fn new_mount_is_seen_although_an_unchanged_table_is_not_read_again() {
+    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
+    if !nix::unistd::geteuid().is_root() || namespace("1") != namespace("self") {
+        println!("skipped: needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let point = fs::canonicalize(dir.path()).unwrap().join("a b\nc");
+    fs::create_dir(&point).unwrap();
+    let mut sensor = MountSensor::new("/".as_ref());
+    let is_there = |table: &MountTableSample| {
+        table.mounts.iter().any(|mount| mount.mount_point == path_bytes(&point))
+    };
+    assert!(!is_there(&sensor.sample().unwrap()));
+    assert!(!is_there(&sensor.sample().unwrap()));
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "sluice"]).arg(&point).status().unwrap();
+    if !mounted.success() {
+        println!("skipped: this container may not mount");
+        return;
+    }
+    let with = sensor.sample();
+    assert!(Command::new("umount").arg(&point).status().unwrap().success());
+    assert!(is_there(&with.unwrap()));
+    assert!(!is_there(&sensor.sample().unwrap()));
+}
