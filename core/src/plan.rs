@@ -1,0 +1,211 @@
+//! How to drain a gang: picks a mode, with its numbers and those of the modes not taken.
+//!
+//! Wanted properties: the mode chosen loses least among those that fit the deadline; of equal ones
+//! the faster is taken; a mode that cannot be done is never chosen; a signal that was not shown
+//! to save is never planned; every mode is listed with the reason why it was or was not taken.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::drain::{Alternative, Mode, Plan};
+use crate::reason::{Ms, Reason};
+use crate::workload::SaveSignal;
+
+/// Step time taken where none was measured. Large models take seconds; a wrong value only shifts
+/// the choice between modes that both save.
+pub const STEP_ASSUMED_MS: u64 = 5_000;
+/// Save time taken where none was measured.
+pub const SAVE_ASSUMED_MS: u64 = 10_000;
+/// From a checkpoint's last write to the worker's end: notice, verify, order, signal.
+pub const REACTION_MS: u64 = 50;
+
+/// What is known of a gang when a drain is planned.
+#[derive(Debug, Clone)]
+pub struct Situation<'a> {
+    /// Devices of the gang.
+    pub devices: u64,
+    /// Time worked since the last complete checkpoint, or since the start. Unit: ms.
+    pub unsaved_ms: u64,
+    /// Whether a complete checkpoint of this attempt has been seen.
+    pub checkpoint_seen: bool,
+    /// Whether there is a directory to watch.
+    pub has_checkpoint_dir: bool,
+    /// Measured step time. Unit: ms.
+    pub step_ms: Option<u64>,
+    /// Measured save time. Unit: ms.
+    pub save_ms: Option<u64>,
+    /// Measured time from one checkpoint to the next. Unit: ms.
+    pub save_interval_ms: Option<u64>,
+    /// The declared save signal.
+    pub save_signal: Option<SaveSignal>,
+    /// Whether that signal was seen not to save.
+    pub signal_unproven: bool,
+    /// Modes that agents refused, with the refusal's code.
+    pub refused: &'a BTreeMap<Mode, String>,
+    /// Time the beneficiary is willing to wait. Unit: ms.
+    pub deadline_ms: u64,
+    /// If false only KILL is allowed.
+    pub checkpoint_drain: bool,
+}
+
+/// A mode's numbers, or why it cannot be done.
+type Estimate = Result<(Option<u64>, u64), Reason>;
+
+impl Situation<'_> {
+    fn step(&self) -> u64 {
+        self.step_ms.unwrap_or(STEP_ASSUMED_MS)
+    }
+
+    fn save(&self) -> u64 {
+        self.save_ms.unwrap_or(SAVE_ASSUMED_MS)
+    }
+
+    fn device_ms(&self, ms: u64) -> u64 {
+        self.devices.saturating_mul(ms)
+    }
+
+    fn estimate(&self, mode: Mode) -> Estimate {
+        if let Some(code) = self.refused.get(&mode) {
+            return Err(Reason::ModeRefused { code: code.clone() });
+        }
+        match mode {
+            Mode::KillFresh => self.kill_fresh(),
+            Mode::Boundary => self.boundary(),
+            Mode::Signal => self.signal(),
+            Mode::Kill => Ok((Some(REACTION_MS), self.device_ms(self.unsaved_ms + REACTION_MS))),
+        }
+    }
+
+    /// Right when no more is lost than by asking for a save and waiting for it.
+    fn kill_fresh(&self) -> Estimate {
+        if !self.checkpoint_seen {
+            return Err(Reason::NoCheckpointYet);
+        }
+        let limit_ms = self.step() + self.save();
+        if self.unsaved_ms > limit_ms {
+            return Err(Reason::NotFresh { age_ms: Ms(self.unsaved_ms), limit_ms: Ms(limit_ms) });
+        }
+        Ok((Some(REACTION_MS), self.device_ms(self.unsaved_ms + REACTION_MS)))
+    }
+
+    /// The work until the boundary is productive; what is lost is at most the step then begun.
+    fn boundary(&self) -> Estimate {
+        if !self.has_checkpoint_dir {
+            return Err(Reason::NoCheckpointDir);
+        }
+        let until_next = self.save_interval_ms.map(|interval| {
+            // A late boundary is due any moment; a whole further interval is the bound to plan with.
+            interval.checked_sub(self.unsaved_ms).unwrap_or(interval) + REACTION_MS
+        });
+        Ok((until_next, self.device_ms(self.step())))
+    }
+
+    /// The step in progress ends, the save keeps the devices idle.
+    fn signal(&self) -> Estimate {
+        if self.save_signal.is_none() {
+            return Err(Reason::NoSaveSignal);
+        }
+        if self.signal_unproven {
+            return Err(Reason::SignalUnproven);
+        }
+        if !self.has_checkpoint_dir {
+            return Err(Reason::NoCheckpointDir);
+        }
+        let delay = self.step() + self.save();
+        Ok((Some(delay), self.device_ms(delay)))
+    }
+}
+
+/// Order of preference among modes that fit: compared field by field, top to bottom.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Score {
+    /// 1. Lose least.
+    loss_device_ms: u64,
+    /// 2. Be quick; an unknown delay counts as the whole deadline.
+    delay_ms: u64,
+    /// 3. Ties: in the order of the modes.
+    mode: Mode,
+}
+
+/// Picks a mode.
+#[must_use]
+pub fn plan(situation: &Situation<'_>) -> Plan {
+    let allowed = |mode: &Mode| situation.checkpoint_drain || *mode == Mode::Kill;
+    let estimates: Vec<(Mode, Estimate)> = Mode::ALL
+        .into_iter()
+        .filter(allowed)
+        .map(|mode| (mode, situation.estimate(mode)))
+        .collect();
+    let chosen = choose(situation, &estimates);
+    let (delay_ms, loss_device_ms) = match estimates.iter().find(|(mode, _)| *mode == chosen) {
+        Some((_, Ok(numbers))) => *numbers,
+        Some((_, Err(_))) | None => (Some(REACTION_MS), situation.device_ms(situation.unsaved_ms)),
+    };
+    let alternatives = estimates
+        .into_iter()
+        .map(|(mode, estimate)| describe(situation, chosen, (delay_ms, loss_device_ms), mode, estimate))
+        .collect();
+    Plan {
+        mode: chosen,
+        save_signal: situation.save_signal.filter(|_| chosen == Mode::Signal),
+        delay_ms,
+        loss_device_ms,
+        deadline_ms: situation.deadline_ms,
+        alternatives,
+    }
+}
+
+fn choose(situation: &Situation<'_>, estimates: &[(Mode, Estimate)]) -> Mode {
+    let score = |(mode, estimate): &(Mode, Estimate)| {
+        let (delay, loss_device_ms) = estimate.as_ref().ok()?;
+        let delay_ms = delay.unwrap_or(situation.deadline_ms);
+        (delay_ms <= situation.deadline_ms).then_some(Score { loss_device_ms: *loss_device_ms, delay_ms, mode: *mode })
+    };
+    estimates.iter().filter_map(score).min().map_or(Mode::Kill, |best| best.mode)
+}
+
+/// True if some mode that saves is possible in itself and was left out only for its delay.
+fn was_forced(situation: &Situation<'_>, mode: Mode) -> bool {
+    mode == Mode::Kill
+        && situation.checkpoint_drain
+        && [Mode::Boundary, Mode::Signal].into_iter().any(|saving| match situation.estimate(saving) {
+            Ok((Some(delay), _)) => delay > situation.deadline_ms,
+            Ok((None, _)) | Err(_) => false,
+        })
+}
+
+fn describe(
+    situation: &Situation<'_>,
+    chosen: Mode,
+    (chosen_delay, chosen_loss): (Option<u64>, u64),
+    mode: Mode,
+    estimate: Estimate,
+) -> Alternative {
+    let deadline_ms = Ms(situation.deadline_ms);
+    let (delay_ms, loss_device_ms, reason) = match estimate {
+        Err(reason) => (None, situation.device_ms(situation.unsaved_ms), reason),
+        Ok((delay, loss)) if mode == chosen => {
+            let reason = if was_forced(situation, mode) {
+                Reason::DeadlineForced { mode, deadline_ms }
+            } else {
+                Reason::LeastLoss { mode, loss_device_ms: loss }
+            };
+            (delay, loss, reason)
+        }
+        Ok((delay, loss)) => {
+            let delay_value = delay.unwrap_or(situation.deadline_ms);
+            let reason = if delay_value > situation.deadline_ms {
+                Reason::TooSlow { delay_ms: Ms(delay_value), deadline_ms }
+            } else if loss > chosen_loss {
+                Reason::MoreLoss { loss_device_ms: loss, chosen_device_ms: chosen_loss }
+            } else {
+                let chosen_ms = Ms(chosen_delay.unwrap_or(situation.deadline_ms));
+                Reason::Slower { delay_ms: Ms(delay_value), chosen_ms }
+            };
+            (delay, loss, reason)
+        }
+    };
+    Alternative { mode, delay_ms, loss_device_ms, chosen: mode == chosen, reason }
+}

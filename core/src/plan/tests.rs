@@ -1,0 +1,103 @@
+use super::*;
+
+fn seed<'a>(refused: &'a BTreeMap<Mode, String>) -> Situation<'a> {
+    // The tutorial's numbers: 4 devices, 3.517 s a step, a checkpoint every 10 steps.
+    Situation {
+        devices: 4,
+        unsaved_ms: 17_600,
+        checkpoint_seen: true,
+        has_checkpoint_dir: true,
+        step_ms: Some(3_517),
+        save_ms: Some(5_000),
+        save_interval_ms: Some(35_170),
+        save_signal: None,
+        signal_unproven: false,
+        refused,
+        deadline_ms: 60_000,
+        checkpoint_drain: true,
+    }
+}
+
+fn reasons(plan: &Plan) -> Vec<(Mode, &'static str)> {
+    plan.alternatives.iter().map(|a| (a.mode, a.reason.code())).collect()
+}
+
+#[test]
+fn the_next_periodic_checkpoint_is_awaited_when_it_fits_the_deadline() {
+    let none = BTreeMap::new();
+    let plan = plan(&seed(&none));
+    assert_eq!(plan.mode, Mode::Boundary);
+    assert_eq!(plan.delay_ms, Some(35_170 - 17_600 + REACTION_MS));
+    assert_eq!(plan.loss_device_ms, 4 * 3_517);
+    assert_eq!(
+        reasons(&plan),
+        [
+            (Mode::KillFresh, "not-fresh"),
+            (Mode::Boundary, "least-loss"),
+            (Mode::Signal, "no-save-signal"),
+            (Mode::Kill, "more-loss"),
+        ]
+    );
+}
+
+#[test]
+fn a_short_deadline_forces_the_kill_and_says_so() {
+    let none = BTreeMap::new();
+    let plan = plan(&Situation { deadline_ms: 2_000, ..seed(&none) });
+    assert_eq!(plan.mode, Mode::Kill);
+    assert_eq!(plan.loss_device_ms, 4 * (17_600 + REACTION_MS));
+    assert_eq!(reasons(&plan)[1], (Mode::Boundary, "too-slow"));
+    assert_eq!(reasons(&plan)[3], (Mode::Kill, "deadline-forced"));
+}
+
+#[test]
+fn a_signal_is_used_when_the_boundary_is_too_far_and_never_when_unproven() {
+    let none = BTreeMap::new();
+    let signal = Some(SaveSignal { number: 10, exits_after_save: false });
+    let far = Situation { save_interval_ms: Some(1_800_000), save_signal: signal, ..seed(&none) };
+    let chosen = plan(&far);
+    assert_eq!((chosen.mode, chosen.save_signal), (Mode::Signal, signal));
+    assert_eq!(chosen.delay_ms, Some(3_517 + 5_000));
+
+    let unproven = plan(&Situation { signal_unproven: true, ..far });
+    assert_eq!((unproven.mode, unproven.save_signal), (Mode::Kill, None));
+    assert_eq!(reasons(&unproven)[2], (Mode::Signal, "signal-unproven"));
+}
+
+#[test]
+fn a_fresh_checkpoint_makes_the_kill_the_cheapest() {
+    let none = BTreeMap::new();
+    let plan = plan(&Situation { unsaved_ms: 1_000, ..seed(&none) });
+    assert_eq!(plan.mode, Mode::KillFresh);
+    assert_eq!(plan.loss_device_ms, 4 * (1_000 + REACTION_MS));
+}
+
+#[test]
+fn a_mode_that_an_agent_refused_is_not_chosen_again() {
+    let refused = BTreeMap::from([(Mode::Boundary, "no-checkpoint-dir".to_owned())]);
+    let plan = plan(&seed(&refused));
+    assert_eq!(plan.mode, Mode::Kill);
+    assert_eq!(reasons(&plan)[1], (Mode::Boundary, "mode-refused"));
+}
+
+#[test]
+fn unknown_checkpointing_is_watched_for_rather_than_killed() {
+    let none = BTreeMap::new();
+    let blind = Situation {
+        checkpoint_seen: false,
+        step_ms: None,
+        save_ms: None,
+        save_interval_ms: None,
+        ..seed(&none)
+    };
+    let plan = plan(&blind);
+    assert_eq!((plan.mode, plan.delay_ms), (Mode::Boundary, None));
+}
+
+#[test]
+fn without_checkpoint_drain_only_the_kill_is_considered() {
+    let none = BTreeMap::new();
+    let plan = plan(&Situation { checkpoint_drain: false, ..seed(&none) });
+    assert_eq!(plan.mode, Mode::Kill);
+    assert_eq!(reasons(&plan), [(Mode::Kill, "least-loss")]);
+}
