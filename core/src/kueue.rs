@@ -13,6 +13,7 @@ pub mod preempt;
 pub mod quota;
 pub mod share;
 pub mod snapshot;
+pub mod tas;
 pub mod weight;
 pub mod whatif;
 pub mod workload;

@@ -6,7 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "a broken corpus file must stop the test")]
 
 mod parse;
+mod place;
 mod queue_order;
+mod replace;
 mod victim_order;
 mod victims;
 
@@ -70,4 +72,14 @@ fn candidates_are_ordered_as_the_corpus_expects() {
 #[test]
 fn unfair_queues_are_visited_as_the_corpus_expects() {
     check_kind("queue-order", queue_order::decide);
+}
+
+#[test]
+fn pods_are_placed_as_the_corpus_expects() {
+    check_kind("place", place::decide);
+}
+
+#[test]
+fn broken_nodes_are_replaced_as_the_corpus_expects() {
+    check_kind("replace", replace::decide);
 }

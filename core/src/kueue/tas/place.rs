@@ -1,0 +1,172 @@
+//! Places the pod sets of a workload one after the other, groups together.
+
+use std::collections::BTreeMap;
+
+use crate::kueue::workload::{Placement, SliceLayer};
+
+use super::assumed::Assumed;
+use super::count::{Counted, Demand};
+use super::descend::Placed;
+use super::failure::Failure;
+use super::model::{Capacity, Outcome, PodSetOutcome, PodSetRequest};
+use super::order::Search;
+use super::plan::{Strictness, layers_of};
+use super::snapshot::TasSnapshot;
+use super::tree::DomainId;
+
+/// One pod set, or a leader and its workers, with their positions in the list of requests.
+pub(super) struct Gang<'a> {
+    pub(super) workers: (usize, PodSetRequest<'a>),
+    pub(super) leader: Option<(usize, PodSetRequest<'a>)>,
+}
+
+impl TasSnapshot {
+    /// Places all `requests` of one workload, in their order; pod sets of one group are placed together, where the
+    /// first of the group stands.
+    ///
+    /// Each is placed on what `capacity` says, less what `assumed` holds; what it takes is added to `assumed`, also
+    /// when a later one fails. The snapshot is not changed: [`TasSnapshot::add`] what is really admitted.
+    #[must_use]
+    pub fn place(
+        &self,
+        requests: &[PodSetRequest<'_>],
+        capacity: Capacity,
+        assumed: &mut Assumed,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        for members in groups(requests) {
+            match gang(requests, &members) {
+                Ok(gang) => outcome.pod_sets.extend(self.place_gang(&gang, capacity, assumed)),
+                Err(failure) => outcome.pod_sets.extend(all_fail(&members, &failure)),
+            }
+            if outcome.failure().is_some() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    fn place_gang(
+        &self,
+        gang: &Gang<'_>,
+        capacity: Capacity,
+        assumed: &mut Assumed,
+    ) -> Vec<PodSetOutcome> {
+        if self.switches.is_elastic
+            && let Some(outcomes) = self.place_elastic(gang, capacity, assumed)
+        {
+            return outcomes;
+        }
+        match self.place_afresh(gang, capacity, assumed) {
+            Ok(placed) => gang.outcomes(placed),
+            Err(failure) => all_fail(&gang.members(), &failure),
+        }
+    }
+
+    /// Places a gang that is nowhere yet and adds what it takes to `assumed`.
+    pub(super) fn place_afresh(
+        &self,
+        gang: &Gang<'_>,
+        capacity: Capacity,
+        assumed: &mut Assumed,
+    ) -> Result<Placed, Failure> {
+        let workers = &gang.workers.1;
+        let leader = gang.leader.as_ref().map(|(_, leader)| &leader.pod_set.requests);
+        let demand = Demand { request: workers, leader, within: None, capacity, assumed };
+        let placed = self.find(&demand, layers_of(workers.pod_set.topology.as_ref()))?;
+        assumed.add(&placed.workers, &workers.pod_set.requests);
+        if let Some(per_pod) = leader {
+            assumed.add(&placed.leader, per_pod);
+        }
+        Ok(placed)
+    }
+
+    /// Places one pod set, and its leader if there is one, cut into slices by `layers`.
+    pub(super) fn find(
+        &self,
+        demand: &Demand<'_>,
+        layers: Vec<SliceLayer>,
+    ) -> Result<Placed, Failure> {
+        let plan = self.plan(demand.request, layers, demand.leader.is_some())?;
+        let Counted { fits, excluded } = self.count(demand, &plan);
+        let mut search = Search {
+            tree: &self.tree,
+            switches: self.switches,
+            plan: &plan,
+            excluded: &excluded,
+            fits,
+        };
+        if self.switches.is_balanced
+            && plan.strictness == Strictness::Preferred
+            && let Some(chosen) = search.choose_balanced()
+        {
+            return search.descend(chosen, true);
+        }
+        let chosen = search.choose()?;
+        search.descend(chosen, false)
+    }
+
+    /// The leaf that `values` of a placement name, going up to `level`.
+    pub(super) fn domain_above(&self, values: &[String], level: usize) -> Option<DomainId> {
+        let leaf = self.tree.find_leaf(values)?;
+        Some(self.tree.ancestor(leaf, self.tree.lowest_level()? - level))
+    }
+}
+
+impl Gang<'_> {
+    fn members(&self) -> Vec<usize> {
+        let mut members = vec![self.workers.0];
+        members.extend(self.leader.as_ref().map(|(index, _)| *index));
+        members.sort_unstable();
+        members
+    }
+
+    /// The answers for all members, in the order of the requests.
+    pub(super) fn outcomes(&self, placed: Placed) -> Vec<PodSetOutcome> {
+        let success =
+            |index: usize, placement: Placement| PodSetOutcome { index, result: Ok(placement) };
+        let mut outcomes = vec![success(self.workers.0, placed.workers)];
+        if let Some((index, _)) = self.leader {
+            outcomes.push(success(index, placed.leader));
+        }
+        outcomes.sort_unstable_by_key(|outcome| outcome.index);
+        outcomes
+    }
+}
+
+pub(super) fn all_fail(members: &[usize], failure: &Failure) -> Vec<PodSetOutcome> {
+    let fail = |index: &usize| PodSetOutcome { index: *index, result: Err(failure.clone()) };
+    members.iter().map(fail).collect()
+}
+
+/// Positions of the requests, group by group; a pod set without a group is a group of its own.
+fn groups(requests: &[PodSetRequest<'_>]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, request) in requests.iter().enumerate() {
+        let group = request.group().map(|name| *known.entry(name).or_insert(groups.len()));
+        match group.and_then(|group| groups.get_mut(group)) {
+            Some(members) => members.push(index),
+            None => groups.push(vec![index]),
+        }
+    }
+    groups
+}
+
+/// Of two pod sets the smaller one leads; of two equal ones the second. Kueue allows a leader of one pod only.
+fn gang<'a>(requests: &[PodSetRequest<'a>], members: &[usize]) -> Result<Gang<'a>, Failure> {
+    let member = |index: usize| (index, requests[index]);
+    let malformed = Failure::MalformedGroup { pod_sets: members.len() };
+    let (workers, leader) = match *members {
+        [only] => (member(only), None),
+        [first, second] if requests[second].count > requests[first].count => {
+            (member(second), Some(member(first)))
+        }
+        [first, second] => (member(first), Some(member(second))),
+        _ => return Err(malformed),
+    };
+    if leader.as_ref().is_some_and(|(_, leader)| leader.count != 1) {
+        return Err(malformed);
+    }
+    Ok(Gang { workers, leader })
+}
