@@ -6,11 +6,14 @@
 //!
 //! Sluice's own rules are elsewhere; this module must stay what Kueue does (the conformance corpus checks it).
 
+mod demand;
+pub mod flavor;
 pub mod matching;
 pub mod model;
 pub mod name;
 pub mod preempt;
 pub mod quota;
+pub mod reason;
 pub mod share;
 pub mod snapshot;
 pub mod tas;

@@ -21,6 +21,15 @@ pub struct ResourceFlavor {
     pub topology: Option<TopologyName>,
 }
 
+/// How the nodes of a flavor hang together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// Unique in the cluster.
+    pub name: TopologyName,
+    /// Node label keys, topmost level first.
+    pub levels: Vec<String>,
+}
+
 /// How much of one resource of one flavor a queue or cohort has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {

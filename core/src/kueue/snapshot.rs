@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::model::{AdmissionCheck, ClusterQueue, Cohort, ResourceFlavor, StopPolicy};
+use super::model::{AdmissionCheck, ClusterQueue, Cohort, ResourceFlavor, StopPolicy, Topology};
 use super::name::{CheckName, CohortName, FlavorName, FlavorResource, QueueName, WorkloadKey};
 use super::quota::{Ledger, NodeId, QuotaTree};
+use super::tas::{FlavorNodes, LeafUsage, Node, OtherPod, Switches, TasSnapshot};
 use super::weight::FairWeight;
-use super::workload::{Usage, Workload};
+use super::workload::{Placement, PodSetAdmission, Requests, Usage, Workload};
 
 /// Deepest cohort nesting that is accepted.
 ///
@@ -27,6 +28,14 @@ pub struct Setup {
     pub queues: Vec<ClusterQueue>,
     /// Admission checks.
     pub checks: Vec<AdmissionCheck>,
+    /// Topologies.
+    pub topologies: Vec<Topology>,
+    /// Nodes that topologies are made of.
+    pub nodes: Vec<Node>,
+    /// Pods on these nodes that are not placed here.
+    pub other_pods: Vec<OtherPod>,
+    /// Optional rules of placement.
+    pub placement: Switches,
 }
 
 /// A workload that holds quota.
@@ -70,6 +79,8 @@ pub struct QueueState {
     pub node: NodeId,
     /// Why it admits nothing, if it does not.
     pub inactive: Option<InactiveReason>,
+    /// Whether all its flavors have a topology, so that pods are placed even if they do not ask for it.
+    pub is_topology_only: bool,
     /// The workloads that hold its quota.
     running: BTreeSet<WorkloadKey>,
 }
@@ -81,6 +92,8 @@ pub enum InactiveReason {
     Stopped,
     /// It offers a flavor that does not exist.
     FlavorNotFound(FlavorName),
+    /// It offers a flavor whose topology does not exist.
+    TopologyNotFound(FlavorName),
     /// It names an admission check that does not exist.
     CheckNotFound(CheckName),
     /// The controller of one of its admission checks is not there.
@@ -96,6 +109,7 @@ impl InactiveReason {
         match self {
             Self::Stopped => "Stopped",
             Self::FlavorNotFound(_) => "FlavorNotFound",
+            Self::TopologyNotFound(_) => "TopologyNotFound",
             Self::CheckNotFound(_) => "AdmissionCheckNotFound",
             Self::CheckInactive(_) => "AdmissionCheckInactive",
             Self::CohortsUnusable(_) => "CohortsUnusable",
@@ -109,6 +123,9 @@ impl fmt::Display for InactiveReason {
             Self::Stopped => write!(f, "the queue is stopped; set its stop policy to None"),
             Self::FlavorNotFound(flavor) => {
                 write!(f, "flavor \"{flavor}\" does not exist; create it or drop it from the queue")
+            }
+            Self::TopologyNotFound(flavor) => {
+                write!(f, "the topology of flavor \"{flavor}\" does not exist; create it")
             }
             Self::CheckNotFound(check) => {
                 write!(
@@ -135,13 +152,20 @@ pub struct Snapshot {
     queues: BTreeMap<QueueName, QueueState>,
     queue_of_node: BTreeMap<NodeId, QueueName>,
     tree: QuotaTree,
+    topologies: BTreeMap<FlavorName, TasSnapshot>,
     running: BTreeMap<WorkloadKey, Running>,
+    /// What each running workload takes in topologies.
+    placed: BTreeMap<WorkloadKey, TopologyUsage>,
 }
+
+/// What a workload takes, per flavor. Flavors that share nodes all see it.
+pub(super) type TopologyUsage = Vec<(FlavorName, LeafUsage)>;
 
 impl Snapshot {
     /// A snapshot with nothing running.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
+        let topologies = plant_topologies(&setup);
         let flavors: BTreeMap<_, _> =
             setup.flavors.into_iter().map(|flavor| (flavor.name.clone(), flavor)).collect();
         let checks: BTreeMap<_, _> =
@@ -154,7 +178,9 @@ impl Snapshot {
             queues: BTreeMap::new(),
             queue_of_node: BTreeMap::new(),
             tree: QuotaTree::default(),
+            topologies,
             running: BTreeMap::new(),
+            placed: BTreeMap::new(),
         };
         let cohorts = CohortPlan::new(setup.cohorts, &specs);
         let nodes = cohorts.plant(&mut snapshot.tree);
@@ -169,8 +195,13 @@ impl Snapshot {
         let parent = spec.cohort.as_ref().and_then(|cohort| nodes.get(cohort).copied());
         let node = self.tree.add_queue(parent, &spec.groups, spec.fair_weight);
         let inactive = self.find_inactive_reason(&spec, parent);
+        let has_topology = |flavor| self.flavors.get(flavor).is_some_and(|f| f.topology.is_some());
+        let mut offered = spec.groups.iter().flat_map(|group| &group.flavors).peekable();
+        let is_topology_only =
+            offered.peek().is_some() && offered.all(|quotas| has_topology(&quotas.flavor));
         self.queue_of_node.insert(node, spec.name.clone());
-        let state = QueueState { node, inactive, running: BTreeSet::new(), spec };
+        let running = BTreeSet::new();
+        let state = QueueState { node, inactive, is_topology_only, running, spec };
         self.queues.insert(state.spec.name.clone(), state);
     }
 
@@ -187,8 +218,11 @@ impl Snapshot {
         }
         let offered = spec.groups.iter().flat_map(|group| &group.flavors);
         for flavor in offered.map(|flavor| &flavor.flavor) {
-            if !self.flavors.contains_key(flavor) {
+            let Some(found) = self.flavors.get(flavor) else {
                 return Some(InactiveReason::FlavorNotFound(flavor.clone()));
+            };
+            if found.topology.is_some() && !self.topologies.contains_key(flavor) {
+                return Some(InactiveReason::TopologyNotFound(flavor.clone()));
             }
         }
         for rule in &spec.checks {
@@ -213,6 +247,13 @@ impl Snapshot {
         queue.running.insert(key.clone());
         let node = queue.node;
         self.change(|ledger| ledger.add_all(node, &running.usage));
+        let placed = self.topology_usage_of(&running.workload);
+        for (flavor, usage) in &placed {
+            if let Some(topology) = self.topologies.get_mut(flavor) {
+                topology.add(usage);
+            }
+        }
+        self.placed.insert(key.clone(), placed);
         self.running.insert(key, running);
         true
     }
@@ -225,6 +266,11 @@ impl Snapshot {
             let node = queue.node;
             self.change(|ledger| ledger.remove_all(node, &running.usage));
         }
+        for (flavor, usage) in self.placed.remove(key).iter().flatten() {
+            if let Some(topology) = self.topologies.get_mut(flavor) {
+                topology.remove(usage);
+            }
+        }
         Some(running)
     }
 
@@ -233,6 +279,53 @@ impl Snapshot {
         apply(&mut ledger);
         let changes = ledger.into_changes();
         self.tree.commit(changes);
+    }
+
+    /// What the placements in `workload`'s reservation take.
+    fn topology_usage_of(&self, workload: &Workload) -> TopologyUsage {
+        let held = workload.reservation.iter().flat_map(|held| &held.admission.pod_sets);
+        let mut usage = TopologyUsage::new();
+        for admitted in held {
+            let Some(placement) = &admitted.placement else { continue };
+            let pod_set = workload.pod_sets.iter().find(|pod_set| pod_set.name == admitted.name);
+            let Some(flavor) = self.topology_flavor_of(admitted) else { continue };
+            if let Some(pod_set) = pod_set {
+                usage.extend(self.topology_usage(flavor, placement, &pod_set.requests));
+            }
+        }
+        usage
+    }
+
+    fn topology_flavor_of<'f>(&self, admitted: &'f PodSetAdmission) -> Option<&'f FlavorName> {
+        admitted.flavors.values().find(|flavor| self.topologies.contains_key(*flavor))
+    }
+
+    /// What `placement` takes in the topology of `flavor`, and in those of all flavors that may share its nodes.
+    pub(super) fn topology_usage(
+        &self,
+        flavor: &FlavorName,
+        placement: &Placement,
+        per_pod: &Requests,
+    ) -> TopologyUsage {
+        let Some(own) = self.topologies.get(flavor) else { return TopologyUsage::new() };
+        self.topologies
+            .iter()
+            .filter(|(name, other)| {
+                *name == flavor || (own.is_node_level() && other.is_node_level())
+            })
+            .map(|(name, topology)| (name.clone(), topology.usage_of(placement, per_pod)))
+            .collect()
+    }
+
+    /// What the running workload `key` takes in topologies.
+    pub(super) fn placed(&self, key: &WorkloadKey) -> &[(FlavorName, LeafUsage)] {
+        self.placed.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// The nodes of `flavor`, if it has a topology.
+    #[must_use]
+    pub fn topology(&self, flavor: &FlavorName) -> Option<&TasSnapshot> {
+        self.topologies.get(flavor)
     }
 
     /// The flavor called `name`.
@@ -280,6 +373,26 @@ impl Snapshot {
     pub fn running_in<'a>(&'a self, queue: &'a QueueState) -> impl Iterator<Item = &'a Running> {
         queue.running.iter().filter_map(|key| self.running.get(key))
     }
+}
+
+/// The topology of every flavor that has one.
+fn plant_topologies(setup: &Setup) -> BTreeMap<FlavorName, TasSnapshot> {
+    let levels: BTreeMap<_, _> =
+        setup.topologies.iter().map(|topology| (&topology.name, &topology.levels)).collect();
+    let mut topologies = BTreeMap::new();
+    for flavor in &setup.flavors {
+        let Some(levels) = flavor.topology.as_ref().and_then(|name| levels.get(name)) else {
+            continue;
+        };
+        let nodes = FlavorNodes {
+            levels: (*levels).clone(),
+            node_labels: flavor.node_labels.clone(),
+            tolerations: flavor.tolerations.clone(),
+        };
+        let topology = TasSnapshot::new(nodes, setup.placement, &setup.nodes, &setup.other_pods);
+        topologies.insert(flavor.name.clone(), topology);
+    }
+    topologies
 }
 
 /// The cohorts before they become nodes: parents must be added first, circles must be left out.

@@ -2,11 +2,12 @@
 //!
 //! A [`WhatIf`] stores only what the question changes. Changes are undone by their mirror, in any order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::name::{FlavorResource, WorkloadKey};
+use super::name::{FlavorName, FlavorResource, WorkloadKey};
 use super::quota::{Ledger, NodeId};
 use super::snapshot::{QueueState, Running, Snapshot};
+use super::tas::{LeafUsage, TasSnapshot};
 use super::workload::Usage;
 
 /// A snapshot with hypothetical changes.
@@ -15,13 +16,20 @@ pub struct WhatIf<'a> {
     snapshot: &'a Snapshot,
     ledger: Ledger<'a>,
     gone: BTreeSet<WorkloadKey>,
+    /// Topologies that were changed; the others are as in the snapshot.
+    topologies: BTreeMap<FlavorName, TasSnapshot>,
 }
 
 impl<'a> WhatIf<'a> {
     /// The snapshot as it is.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot, ledger: Ledger::new(snapshot.tree()), gone: BTreeSet::new() }
+        Self {
+            snapshot,
+            ledger: Ledger::new(snapshot.tree()),
+            gone: BTreeSet::new(),
+            topologies: BTreeMap::new(),
+        }
     }
 
     /// The snapshot underneath, without the changes.
@@ -42,6 +50,8 @@ impl<'a> WhatIf<'a> {
             && let Some(queue) = self.snapshot.queue(&running.queue)
         {
             self.ledger.remove_all(queue.node, &running.usage);
+            let snapshot = self.snapshot;
+            self.change_topologies(snapshot.placed(&running.workload.key), TasSnapshot::remove);
         }
     }
 
@@ -51,6 +61,8 @@ impl<'a> WhatIf<'a> {
             && let Some(queue) = self.snapshot.queue(&running.queue)
         {
             self.ledger.add_all(queue.node, &running.usage);
+            let snapshot = self.snapshot;
+            self.change_topologies(snapshot.placed(&running.workload.key), TasSnapshot::add);
         }
     }
 
@@ -62,6 +74,31 @@ impl<'a> WhatIf<'a> {
     /// Takes back what [`WhatIf::charge`] charged.
     pub fn refund(&mut self, node: NodeId, usage: &Usage) {
         self.ledger.remove_all(node, usage);
+    }
+
+    /// Charges placed pods to the topologies they lie in.
+    pub(super) fn charge_topologies(&mut self, usage: &[(FlavorName, LeafUsage)]) {
+        self.change_topologies(usage, TasSnapshot::add);
+    }
+
+    fn change_topologies(
+        &mut self,
+        usage: &[(FlavorName, LeafUsage)],
+        apply: fn(&mut TasSnapshot, &LeafUsage),
+    ) {
+        for (flavor, usage) in usage {
+            if let Some(recorded) = self.snapshot.topology(flavor) {
+                let changed =
+                    self.topologies.entry(flavor.clone()).or_insert_with(|| recorded.clone());
+                apply(changed, usage);
+            }
+        }
+    }
+
+    /// The nodes of `flavor` with the changes, if it has a topology.
+    #[must_use]
+    pub fn topology(&self, flavor: &FlavorName) -> Option<&TasSnapshot> {
+        self.topologies.get(flavor).or_else(|| self.snapshot.topology(flavor))
     }
 
     /// What still runs in `queue`, by workload key.

@@ -146,7 +146,7 @@ impl Workload {
 }
 
 /// What `amount` for `count` pods becomes for `left` of them.
-fn scale(amount: i64, count: u32, left: u32) -> i64 {
+pub(super) fn scale(amount: i64, count: u32, left: u32) -> i64 {
     if count == 0 || count == left {
         return amount;
     }

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a broken corpus file must stop the test")]
 
+mod flavor;
 mod parse;
 mod place;
 mod queue_order;
@@ -82,4 +83,9 @@ fn pods_are_placed_as_the_corpus_expects() {
 #[test]
 fn broken_nodes_are_replaced_as_the_corpus_expects() {
     check_kind("replace", replace::decide);
+}
+
+#[test]
+fn flavors_are_assigned_as_the_corpus_expects() {
+    check_kind("flavor", flavor::decide);
 }

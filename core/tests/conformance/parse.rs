@@ -10,10 +10,11 @@ use sluice_core::kueue::matching::{
 use sluice_core::kueue::model::{
     AdmissionCheck, BorrowWithinCohort, CheckRule, ClusterQueue, Cohort, FlavorPreference,
     FlavorQuotas, FlavorSearch, Fungibility, NamespaceSelector, Preemption, PreemptionPolicy,
-    QueueingStrategy, Quota, ResourceFlavor, ResourceGroup, StopPolicy,
+    QueueingStrategy, Quota, ResourceFlavor, ResourceGroup, StopPolicy, Topology,
 };
 use sluice_core::kueue::name::{QueueName, WorkloadKey};
 use sluice_core::kueue::snapshot::{Running, Setup, Snapshot};
+use sluice_core::kueue::tas::{Node, OtherPod, Switches};
 use sluice_core::kueue::weight::FairWeight;
 use sluice_core::kueue::workload::{
     Admission, CheckState, DelayedPlacement, Eviction, EvictionReason, PlacedDomain, Placement,
@@ -253,12 +254,39 @@ fn admission_check(value: &Value) -> AdmissionCheck {
     }
 }
 
+fn topology_levels(value: &Value) -> Topology {
+    Topology { name: text(&value["name"]).into(), levels: strings(&value["levels"]) }
+}
+
+pub(crate) fn node(value: &Value) -> Node {
+    Node {
+        name: text(&value["name"]).to_owned(),
+        labels: labels(&value["labels"]),
+        allocatable: requests(&value["allocatable"]),
+        taints: list(&value["taints"]).iter().map(taint).collect(),
+        is_ready: value["ready"].as_bool().unwrap_or(false),
+        is_unschedulable: value["unschedulable"].as_bool().unwrap_or(false),
+    }
+}
+
+pub(crate) fn other_pod(value: &Value) -> OtherPod {
+    OtherPod {
+        node: text(&value["node"]).to_owned(),
+        requests: requests(&value["requests"]),
+        has_ended: matches!(text(&value["phase"]), "Succeeded" | "Failed"),
+    }
+}
+
 pub(crate) fn setup(input: &Value) -> Setup {
     Setup {
         flavors: list(&input["flavors"]).iter().map(flavor).collect(),
         cohorts: list(&input["cohorts"]).iter().map(cohort).collect(),
         queues: list(&input["queues"]).iter().map(queue).collect(),
         checks: list(&input["checks"]).iter().map(admission_check).collect(),
+        topologies: list(&input["topologies"]).iter().map(topology_levels).collect(),
+        nodes: list(&input["nodes"]).iter().map(node).collect(),
+        other_pods: list(&input["other_pods"]).iter().map(other_pod).collect(),
+        placement: Switches::default(),
     }
 }
 
