@@ -18,6 +18,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let encoded = protox::prost::Message::encode_to_vec(&descriptors);
     fs::write(out_dir.join("sluice_descriptors.bin"), encoded)?;
     // Without the generated `connect` constructors: `Agents.Connect` would collide with them.
-    tonic_prost_build::configure().build_transport(false).compile_fds(descriptors)?;
+    // Ordered maps: a message has one encoding, so that digests and records can be compared.
+    tonic_prost_build::configure()
+        .build_transport(false)
+        .btree_map(".")
+        .compile_fds(descriptors)?;
     Ok(())
 }

@@ -2,6 +2,21 @@
 //!
 //! Everything between the contract (`proto/`) and the types of `sluice-core` is converted in the
 //! modules below: checked on the way in ([`WireError`]), infallible on the way out.
+//!
+//! A point in time crosses as a `google.protobuf.Timestamp`: [`Time`](sluice_core::unit::Time) counts
+//! milliseconds of the arbiter's clock, which its shell anchors to Unix time. Agents never read one.
+
+pub mod admin;
+pub mod drain;
+pub mod error;
+pub mod field;
+pub mod node;
+pub mod reason;
+pub mod sample;
+#[cfg(test)]
+mod tests;
+
+pub use error::WireError;
 
 /// The generated types and services of package `sluice.v1`.
 pub mod pb {

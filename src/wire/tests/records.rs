@@ -1,0 +1,251 @@
+//! Workloads and drains: also the store's format, so nothing may be lost.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+use sluice_core::checkpoint::CheckpointFormat;
+use sluice_core::drain::{
+    Account, Alternative, Drain, DrainMember, DrainState, Mode, Plan, Transition,
+};
+use sluice_core::reason::{Ms, Reason};
+use sluice_core::unit::Time;
+use sluice_core::workload::{
+    Assignment, CheckpointSpec, Exit, Member, Phase, Profile, Reservation, SaveSignal, Workload,
+    WorkloadSpec,
+};
+
+use super::{checkpoint, set};
+use crate::wire::{WireError, pb};
+
+fn spec() -> WorkloadSpec {
+    WorkloadSpec {
+        name: "team/train-7b".parse().unwrap(),
+        queue: "research".parse().unwrap(),
+        priority: -7,
+        nnodes: 2,
+        resources: BTreeMap::from([("nvidia.com/gpu".parse().unwrap(), 8)]),
+        checkpoint: Some(CheckpointSpec {
+            dir: "/ck".to_owned(),
+            format: CheckpointFormat::HuggingFace,
+        }),
+        save_signal: Some(SaveSignal { number: 10, exits_after_save: true }),
+        drain_deadline_ms: 45_000,
+        command: vec!["python".to_owned(), "train.py".to_owned()],
+    }
+}
+
+fn assignment(node: &str) -> Assignment {
+    Assignment { node: node.parse().unwrap(), devices: set(&["GPU-1", "GPU-2"]) }
+}
+
+fn members() -> BTreeMap<u32, Member> {
+    let first = Member {
+        launcher: "l-0".parse().unwrap(),
+        nodes: set(&["n1", "n2"]),
+        detached_at: None,
+        assignment: Some(assignment("n1")),
+        started: true,
+        exit: None,
+        vanished_at: None,
+    };
+    let second = Member {
+        launcher: "l-1".parse().unwrap(),
+        nodes: set(&["n3"]),
+        detached_at: Some(Time(0)),
+        assignment: None,
+        started: false,
+        exit: Some(Exit::Signal(9)),
+        vanished_at: Some(Time(1_764_000_000_123)),
+    };
+    BTreeMap::from([(0, first), (1, second)])
+}
+
+fn workload() -> Workload {
+    Workload {
+        spec: spec(),
+        phase: Phase::Draining,
+        reason: Reason::WaitingForDrain {
+            drain: "drain-4".parse().unwrap(),
+            victim: "other".parse().unwrap(),
+        },
+        attempt: 3,
+        members: members(),
+        submitted_at: Time(1_764_000_000_001),
+        phase_since: Time(1_764_000_000_999),
+        running_since: Some(Time(1_764_000_001_000)),
+        checkpoint: Some(checkpoint(400)),
+        checkpoint_at: Some(Time(1_764_000_002_500)),
+        profile: Profile {
+            step_ms: Some(900),
+            save_interval_ms: Some(90_000),
+            save_ms: Some(4_000),
+            restart_ms: Some(20_000),
+            signal_unproven: true,
+            drained_at: vec![Time(5), Time(1_764_000_000_000)],
+        },
+        last_drain: Some("drain-3".parse().unwrap()),
+        resume_step: Some(0),
+        reservation: Some(Reservation {
+            placement: BTreeMap::from([(1, assignment("n3"))]),
+            drains: set(&["drain-4"]),
+        }),
+    }
+}
+
+fn drain() -> Drain {
+    let reason = Reason::DeadlineForced { mode: Mode::Kill, deadline_ms: Ms(60_000) };
+    Drain {
+        id: "drain-12".parse().unwrap(),
+        victim: "train".parse().unwrap(),
+        attempt: 2,
+        beneficiary: Some("serve".parse().unwrap()),
+        cause: Reason::PreemptedFor {
+            beneficiary: "serve".parse().unwrap(),
+            priority: 10,
+            victim_priority: -3,
+            cost_device_ms: 77,
+        },
+        epoch: 9,
+        state: DrainState::Expired,
+        plan: plan(reason),
+        planned_at: Time(1_764_000_000_001),
+        state_since: Time(1_764_000_000_002),
+        deadline_at: Time(1_764_000_060_001),
+        members: BTreeMap::from([(5, drain_member())]),
+        baseline_step: Some(300),
+        saved: Some(checkpoint(400)),
+        saved_at: Some(Time(1_764_000_030_000)),
+        refused_modes: BTreeMap::from([(Mode::Signal, "no-handler".to_owned())]),
+        history: vec![Transition {
+            at: Time(1_764_000_000_001),
+            state: DrainState::Planned,
+            reason: Reason::NoBeneficiary,
+        }],
+        account: Account {
+            at_risk_device_ms: 1,
+            lost_device_ms: 2,
+            idle_device_ms: 3,
+            saved_device_ms: 4,
+            restart_ms: Some(5),
+        },
+    }
+}
+
+fn plan(reason: Reason) -> Plan {
+    Plan {
+        mode: Mode::Kill,
+        save_signal: Some(SaveSignal { number: 12, exits_after_save: false }),
+        delay_ms: None,
+        loss_device_ms: 8_000,
+        deadline_ms: 60_000,
+        alternatives: vec![Alternative {
+            mode: Mode::Kill,
+            delay_ms: Some(50),
+            loss_device_ms: 8_000,
+            chosen: true,
+            reason,
+        }],
+    }
+}
+
+fn drain_member() -> DrainMember {
+    DrainMember {
+        node: "n1".parse().unwrap(),
+        devices: set(&["GPU-1"]),
+        armed: true,
+        signalled: true,
+        durable_step: Some(400),
+        exited: true,
+        freed: true,
+        killed: true,
+    }
+}
+
+fn check_workload(workload: &Workload) {
+    let bytes = pb::Workload::from(workload).encode_to_vec();
+    let back = pb::Workload::decode(bytes.as_slice()).unwrap();
+    assert_eq!(Workload::try_from(&back).as_ref(), Ok(workload));
+}
+
+fn check_drain(drain: &Drain) {
+    let bytes = pb::Drain::from(drain).encode_to_vec();
+    let back = pb::Drain::decode(bytes.as_slice()).unwrap();
+    assert_eq!(Drain::try_from(&back).as_ref(), Ok(drain));
+}
+
+#[test]
+fn a_full_workload_survives_the_store() {
+    check_workload(&workload());
+}
+
+#[test]
+fn a_bare_workload_survives_the_store() {
+    check_workload(&Workload {
+        spec: WorkloadSpec {
+            resources: BTreeMap::new(),
+            checkpoint: None,
+            save_signal: None,
+            command: Vec::new(),
+            ..spec()
+        },
+        reason: Reason::Submitted,
+        members: BTreeMap::new(),
+        running_since: None,
+        checkpoint: None,
+        checkpoint_at: None,
+        profile: Profile::default(),
+        last_drain: None,
+        resume_step: None,
+        reservation: None,
+        ..workload()
+    });
+}
+
+#[test]
+fn every_phase_and_exit_survives_the_store() {
+    use Phase::{Admitted, Cancelled, Draining, Failed, Pending, Running, Succeeded};
+    for phase in [Pending, Admitted, Running, Draining, Succeeded, Failed, Cancelled] {
+        check_workload(&Workload { phase, ..workload() });
+    }
+    for exit in [None, Some(Exit::Code(0)), Some(Exit::Code(-1)), Some(Exit::Unknown)] {
+        let mut workload = workload();
+        workload.members.values_mut().for_each(|member| member.exit = exit);
+        check_workload(&workload);
+    }
+}
+
+#[test]
+fn a_full_drain_survives_the_store() {
+    check_drain(&drain());
+}
+
+#[test]
+fn every_drain_state_and_mode_survives_the_store() {
+    for state in DrainState::ALL {
+        check_drain(&Drain { state, ..drain() });
+    }
+    for mode in Mode::ALL {
+        let plan = Plan { mode, save_signal: None, ..drain().plan };
+        check_drain(&Drain { plan, beneficiary: None, saved: None, saved_at: None, ..drain() });
+    }
+}
+
+#[test]
+fn the_field_at_fault_is_named_with_its_path() {
+    let mut broken = pb::Workload::from(&workload());
+    broken.members[1].nodes[0] = "no spaces".to_owned();
+    let expected = "1 to 253 letters, digits, '-', '_', '.', '/' or ':'";
+    let error = WireError::new("members[1].nodes[0]", "no spaces", expected);
+    assert_eq!(Workload::try_from(&broken), Err(error));
+}
+
+#[test]
+fn limits_of_a_submitted_spec_are_told() {
+    let spec = pb::WorkloadSpec { nnodes: 5_000, ..(&spec()).into() };
+    let error = WorkloadSpec::try_from(&spec).unwrap_err();
+    assert_eq!(error.to_string(), "nnodes is \"5000\" but must be 1 to 4096");
+    let spec = pb::WorkloadSpec { nnodes: 1, save_signal: 65, ..spec };
+    let error = WorkloadSpec::try_from(&spec).unwrap_err();
+    let text = "save_signal is \"65\" but must be 0 (none) or a signal number, 1 to 64";
+    assert_eq!(error.to_string(), text);
+}
