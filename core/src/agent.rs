@@ -60,7 +60,8 @@ pub struct TargetFacts {
 pub enum Input {
     /// A launcher registers its worker. The process was checked to exist.
     Register(Registration),
-    /// An order from the arbiter, with what was looked up for it.
+    /// An order from the arbiter, with what was looked up for it. Before a prepare order the directory
+    /// is looked into ([`Input::Scanned`]), so that a checkpoint completed before it does not count as new.
     Order {
         /// The order.
         order: Order,
@@ -169,6 +170,8 @@ pub struct Worker {
     pub measured: Measured,
     /// Live processes, by the newest look.
     pub processes: u32,
+    /// When it was first seen to be gone.
+    pub gone_at: Option<Time>,
 }
 
 /// The agent's state. See the module.
@@ -179,6 +182,8 @@ pub struct Agent {
     epoch: u64,
     workers: BTreeMap<WorkerId, Worker>,
     hands: BTreeMap<(DrainId, WorkerId), Hand>,
+    /// When holders are looked for next.
+    next_look: Option<Time>,
     outputs: Vec<Output>,
 }
 
@@ -200,6 +205,7 @@ impl Agent {
             epoch,
             workers,
             hands: BTreeMap::new(),
+            next_look: None,
             outputs: Vec::new(),
         };
         agent.recover(hands);

@@ -6,6 +6,7 @@
 //! Nothing in here fails or panics on input from outside: what is stale, repeated or out of order is
 //! answered or ignored, with a [`reason::Reason`].
 
+pub mod agent;
 pub mod checkpoint;
 pub mod drain;
 pub mod id;

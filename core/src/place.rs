@@ -25,7 +25,13 @@ impl Free {
     }
 
     /// Adds a free device.
-    pub fn add(&mut self, node: &NodeName, resource: &ResourceName, health: Health, device: &DeviceId) {
+    pub fn add(
+        &mut self,
+        node: &NodeName,
+        resource: &ResourceName,
+        health: Health,
+        device: &DeviceId,
+    ) {
         let node = self.0.entry(node.clone()).or_default();
         node.entry(resource.clone()).or_default().insert((health, device.clone()));
     }
@@ -33,14 +39,19 @@ impl Free {
     /// Number of free devices of one resource on all nodes.
     #[must_use]
     pub fn count(&self, resource: &ResourceName) -> u64 {
-        self.0.values().filter_map(|node| node.get(resource)).map(BTreeSet::len).sum::<usize>() as u64
+        self.0.values().filter_map(|node| node.get(resource)).map(BTreeSet::len).sum::<usize>()
+            as u64
     }
 
     fn available(&self, node: &NodeName, resource: &ResourceName) -> u64 {
         self.0.get(node).and_then(|n| n.get(resource)).map_or(0, BTreeSet::len) as u64
     }
 
-    fn take(&mut self, node: &NodeName, demand: &BTreeMap<ResourceName, u64>) -> BTreeSet<DeviceId> {
+    fn take(
+        &mut self,
+        node: &NodeName,
+        demand: &BTreeMap<ResourceName, u64>,
+    ) -> BTreeSet<DeviceId> {
         let mut taken = BTreeSet::new();
         let Some(free) = self.0.get_mut(node) else { return taken };
         for (resource, count) in demand.iter().filter(|(resource, _)| is_device(resource)) {

@@ -145,7 +145,9 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
     };
     let alternatives = estimates
         .into_iter()
-        .map(|(mode, estimate)| describe(situation, chosen, (delay_ms, loss_device_ms), mode, estimate))
+        .map(|(mode, estimate)| {
+            describe(situation, chosen, (delay_ms, loss_device_ms), mode, estimate)
+        })
         .collect();
     Plan {
         mode: chosen,
@@ -161,7 +163,11 @@ fn choose(situation: &Situation<'_>, estimates: &[(Mode, Estimate)]) -> Mode {
     let score = |(mode, estimate): &(Mode, Estimate)| {
         let (delay, loss_device_ms) = estimate.as_ref().ok()?;
         let delay_ms = delay.unwrap_or(situation.deadline_ms);
-        (delay_ms <= situation.deadline_ms).then_some(Score { loss_device_ms: *loss_device_ms, delay_ms, mode: *mode })
+        (delay_ms <= situation.deadline_ms).then_some(Score {
+            loss_device_ms: *loss_device_ms,
+            delay_ms,
+            mode: *mode,
+        })
     };
     estimates.iter().filter_map(score).min().map_or(Mode::Kill, |best| best.mode)
 }
@@ -170,9 +176,11 @@ fn choose(situation: &Situation<'_>, estimates: &[(Mode, Estimate)]) -> Mode {
 fn was_forced(situation: &Situation<'_>, mode: Mode) -> bool {
     mode == Mode::Kill
         && situation.checkpoint_drain
-        && [Mode::Boundary, Mode::Signal].into_iter().any(|saving| match situation.estimate(saving) {
-            Ok((Some(delay), _)) => delay > situation.deadline_ms,
-            Ok((None, _)) | Err(_) => false,
+        && [Mode::Boundary, Mode::Signal].into_iter().any(|saving| {
+            match situation.estimate(saving) {
+                Ok((Some(delay), _)) => delay > situation.deadline_ms,
+                Ok((None, _)) | Err(_) => false,
+            }
         })
 }
 

@@ -86,13 +86,6 @@ pub enum EventKind {
     },
     /// The save signal was sent (or, after a restart, must be taken as sent).
     Signalled,
-    /// A save is under way.
-    Progress {
-        /// Bytes seen so far.
-        bytes: u64,
-        /// Time since they last grew. Unit: ms.
-        quiet_ms: u64,
-    },
     /// A complete checkpoint, newer than the baseline.
     Durable(Checkpoint),
     /// No checkpoint will come.

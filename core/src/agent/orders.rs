@@ -1,0 +1,335 @@
+//! Orders from the arbiter, each safe to repeat: what has been done is told again, not done again.
+
+use super::hand::{SIGKILL, SIGTERM};
+use super::watch::WATCH_PERIOD_MS;
+use super::{Agent, Audience, HANDS_MAX, Hand, Output, Stage, TargetFacts};
+use crate::drain::Mode;
+use crate::id::{DrainId, WorkerId};
+use crate::protocol::{DrainEvent, EventKind, Order, Refusal, Verb};
+use crate::workload::SaveSignal;
+
+type Key = (DrainId, WorkerId);
+
+/// The parts of a prepare order.
+struct Prepare {
+    mode: Mode,
+    save_signal: Option<SaveSignal>,
+    baseline_step: Option<u64>,
+    hard_ms: u64,
+}
+
+impl Agent {
+    pub(super) fn order(&mut self, order: Order, facts: &TargetFacts) {
+        let Order { drain, epoch, worker, verb } = order;
+        let key = (drain, worker);
+        if epoch < self.epoch {
+            self.tell(&key, epoch, EventKind::StaleEpoch { seen: self.epoch });
+            return;
+        }
+        self.epoch = epoch;
+        if let Some(hand) = self.hands.get_mut(&key) {
+            hand.epoch = epoch;
+        }
+        match verb {
+            Verb::Prepare { mode, save_signal, baseline_step, hard_ms } => {
+                let prepare = Prepare { mode, save_signal, baseline_step, hard_ms };
+                self.prepare(&key, epoch, prepare, facts);
+            }
+            Verb::Commit => self.commit(&key, epoch),
+            Verb::Extend { hard_ms } => self.extend(&key, epoch, hard_ms),
+            Verb::Abort => self.abort(&key, epoch),
+            Verb::Release { grace_ms } => self.release(&key, epoch, grace_ms),
+            Verb::Restate => self.restate(&key, epoch),
+        }
+    }
+
+    fn prepare(&mut self, key: &Key, epoch: u64, prepare: Prepare, facts: &TargetFacts) {
+        if let Some(hand) = self.hands.get(key) {
+            let same = hand.mode == prepare.mode && hand.save_signal == prepare.save_signal;
+            let may_replace = match hand.stage {
+                Stage::Prepared => !same,
+                Stage::Aborted => true,
+                Stage::Watching
+                | Stage::Signalled
+                | Stage::Durable
+                | Stage::Failed
+                | Stage::Expired
+                | Stage::Releasing
+                | Stage::Freed => false,
+            };
+            if !may_replace {
+                self.restate(key, epoch);
+                return;
+            }
+        }
+        if let Err((refusal, detail)) = self.preflight(key, &prepare, facts) {
+            self.tell(key, epoch, EventKind::Refused { refusal, detail });
+            return;
+        }
+        let newest = self.newest_step(&key.1);
+        let hand = Hand {
+            drain: key.0.clone(),
+            worker: key.1.clone(),
+            epoch,
+            mode: prepare.mode,
+            save_signal: prepare.save_signal.filter(|_| prepare.mode == Mode::Signal),
+            baseline_step: prepare.baseline_step.max(newest),
+            deadline_at: self.now.plus_ms(prepare.hard_ms),
+            stage: Stage::Prepared,
+            save_intent: false,
+            term_intent: false,
+            kill_intent: false,
+            durable: None,
+            failure: None,
+            exit: None,
+            stage_since: self.now,
+            released_at: None,
+            grace_ms: 0,
+            release_ms: 0,
+        };
+        self.forget_oldest_hand();
+        self.journal(hand);
+        self.restate(key, epoch);
+    }
+
+    /// Everything that must be true before a worker is touched.
+    fn preflight(
+        &self,
+        key: &Key,
+        prepare: &Prepare,
+        facts: &TargetFacts,
+    ) -> Result<(), (Refusal, String)> {
+        let Some(worker) = self.workers.get(&key.1) else {
+            return Err((
+                Refusal::NoWorker,
+                format!("worker {} is not registered on node {}", key.1, self.node),
+            ));
+        };
+        if worker.exit.is_some() || !facts.alive {
+            let pid = worker.registration.pid;
+            return Err((
+                Refusal::StaleTarget,
+                format!("process {pid} of worker {} has ended", key.1),
+            ));
+        }
+        let other = self
+            .hands
+            .values()
+            .find(|h| h.worker == key.1 && h.drain != key.0 && h.stage.is_open());
+        if let Some(other) = other {
+            return Err((
+                Refusal::OtherDrain,
+                format!("{} of the same worker is open", other.drain),
+            ));
+        }
+        if !prepare.mode.waits_for_checkpoint() {
+            return Ok(());
+        }
+        if worker.registration.checkpoint_dir.is_empty() {
+            return Err((
+                Refusal::NoCheckpointDir,
+                format!("worker {} declared no checkpoint directory", key.1),
+            ));
+        }
+        self.check_space(&key.1, facts)?;
+        match prepare.save_signal.filter(|_| prepare.mode == Mode::Signal) {
+            None => Ok(()),
+            Some(signal) if catches(facts.caught_signals, signal.number) => Ok(()),
+            Some(signal) => {
+                let (pid, number) = (worker.registration.pid, signal.number);
+                let detail =
+                    format!("process {pid} does not catch signal {number} and would die of it");
+                Err((Refusal::NoHandler, detail))
+            }
+        }
+    }
+
+    /// A save that runs into a full disk loses more than it saves: 1.2 × the last checkpoint must fit.
+    fn check_space(&self, worker: &WorkerId, facts: &TargetFacts) -> Result<(), (Refusal, String)> {
+        let checkpoint = self.workers.get(worker).and_then(|w| w.measured.checkpoint.as_ref());
+        let (Some(checkpoint), Some(free_bytes)) = (checkpoint, facts.free_bytes) else {
+            return Ok(());
+        };
+        let needed_bytes = checkpoint.bytes.saturating_add(checkpoint.bytes / 5);
+        if needed_bytes <= free_bytes {
+            return Ok(());
+        }
+        let detail = format!(
+            "{free_bytes} bytes are free, {needed_bytes} are needed for another checkpoint"
+        );
+        Err((Refusal::NoSpace, detail))
+    }
+
+    fn commit(&mut self, key: &Key, epoch: u64) {
+        let now = self.now;
+        let is_saving =
+            self.workers.get(&key.1).and_then(|w| w.scan.as_ref()).is_some_and(|s| s.saving);
+        let Some(hand) = self.hands.get(key) else { return self.no_hand(key, epoch) };
+        if hand.stage != Stage::Prepared {
+            return self.restate(key, epoch);
+        }
+        let mut hand = hand.clone();
+        // A save that is under way is as good as one that is asked for.
+        let signal = hand.save_signal.filter(|_| !is_saving);
+        if let Some(signal) = signal {
+            hand.save_intent = true;
+            hand.enter(now, Stage::Signalled);
+            self.journal(hand);
+            let worker = key.1.clone();
+            self.outputs.push(Output::Signal {
+                worker,
+                signal: signal.number,
+                audience: Audience::Main,
+            });
+        } else {
+            hand.enter(now, Stage::Watching);
+            self.journal(hand);
+        }
+        let worker = key.1.clone();
+        self.outputs.push(Output::WatchEvery { worker, period_ms: WATCH_PERIOD_MS });
+        self.restate(key, epoch);
+    }
+
+    fn extend(&mut self, key: &Key, epoch: u64, hard_ms: u64) {
+        let Some(hand) = self.hands.get(key) else { return self.no_hand(key, epoch) };
+        if matches!(hand.stage, Stage::Prepared | Stage::Watching | Stage::Signalled) {
+            let deadline_at = self.now.plus_ms(hard_ms);
+            self.journal(Hand { deadline_at, ..hand.clone() });
+        }
+    }
+
+    fn abort(&mut self, key: &Key, epoch: u64) {
+        let Some(hand) = self.hands.get(key) else {
+            // Nothing was done and nothing will be: as good as aborted.
+            return self.tell(key, epoch, EventKind::Aborted);
+        };
+        if !matches!(hand.stage, Stage::Releasing | Stage::Freed | Stage::Aborted) {
+            let mut hand = hand.clone();
+            hand.enter(self.now, Stage::Aborted);
+            self.journal(hand);
+            self.outputs.push(Output::WatchEvery { worker: key.1.clone(), period_ms: 0 });
+        }
+        self.restate(key, epoch);
+    }
+
+    fn release(&mut self, key: &Key, epoch: u64, grace_ms: u64) {
+        let Some(hand) = self.hands.get(key) else { return self.no_hand(key, epoch) };
+        if matches!(hand.stage, Stage::Releasing | Stage::Freed) {
+            return self.restate(key, epoch);
+        }
+        let mut hand = hand.clone();
+        let alive = self.workers.get(&key.1).is_some_and(|w| w.exit.is_none());
+        let send_term = alive && !hand.term_intent && !hand.was_saved_by_term();
+        hand.term_intent |= send_term;
+        hand.released_at = Some(self.now);
+        hand.grace_ms = grace_ms;
+        hand.enter(self.now, Stage::Releasing);
+        self.journal(hand);
+        if send_term {
+            self.signal(&key.1, SIGTERM, Audience::Main);
+        }
+        self.outputs.push(Output::WatchEvery { worker: key.1.clone(), period_ms: 0 });
+        self.outputs.push(Output::CheckHolders(key.1.clone()));
+    }
+
+    pub(super) fn kill(&mut self, key: &Key) {
+        let Some(hand) = self.hands.get(key) else { return };
+        if !hand.kill_intent {
+            self.journal(Hand { kill_intent: true, ..hand.clone() });
+        }
+        self.signal(&key.1, SIGKILL, Audience::All);
+    }
+
+    fn signal(&mut self, worker: &WorkerId, signal: i32, audience: Audience) {
+        self.outputs.push(Output::Signal { worker: worker.clone(), signal, audience });
+    }
+
+    /// Says where a drain stands.
+    pub(super) fn restate(&mut self, key: &Key, epoch: u64) {
+        let Some(hand) = self.hands.get(key).cloned() else { return self.no_hand(key, epoch) };
+        if hand.save_intent {
+            self.tell(key, epoch, EventKind::Signalled);
+        }
+        if let Some(exit) = hand.exit {
+            self.tell(key, epoch, EventKind::Exited(exit));
+        }
+        match hand.stage {
+            Stage::Prepared | Stage::Watching | Stage::Signalled => {
+                let kind = self.armed(&key.1);
+                self.tell(key, epoch, kind);
+            }
+            Stage::Durable | Stage::Failed | Stage::Expired | Stage::Releasing => {
+                self.tell_outcome(key, epoch, &hand);
+            }
+            Stage::Freed => {
+                self.tell_outcome(key, epoch, &hand);
+                self.tell_freed(key, epoch, &hand);
+            }
+            Stage::Aborted => self.tell(key, epoch, EventKind::Aborted),
+        }
+    }
+
+    pub(super) fn tell_outcome(&mut self, key: &Key, epoch: u64, hand: &Hand) {
+        if let Some(checkpoint) = hand.durable.clone() {
+            self.tell(key, epoch, EventKind::Durable(checkpoint));
+        } else if let Some((code, detail)) = hand.failure.clone() {
+            self.tell(key, epoch, EventKind::SaveFailed { code, detail });
+        }
+    }
+
+    pub(super) fn tell_freed(&mut self, key: &Key, epoch: u64, hand: &Hand) {
+        let devices = self.workers.get(&key.1).map(|w| w.registration.devices.clone());
+        let kind = EventKind::Freed {
+            devices: devices.unwrap_or_default(),
+            killed: hand.kill_intent,
+            release_ms: hand.release_ms,
+        };
+        self.tell(key, epoch, kind);
+    }
+
+    fn armed(&self, worker: &WorkerId) -> EventKind {
+        let measured = self.workers.get(worker).map(|w| &w.measured);
+        let checkpoint = measured.and_then(|m| m.checkpoint.as_ref());
+        let checkpoint_at = measured.and_then(|m| m.checkpoint_at);
+        EventKind::Armed {
+            step: checkpoint.map(|c| c.step),
+            checkpoint_age_ms: checkpoint_at.map(|at| self.now.ms_since(at)),
+        }
+    }
+
+    fn no_hand(&mut self, key: &Key, epoch: u64) {
+        let detail = format!("node {} has no record of {} for worker {}", self.node, key.0, key.1);
+        self.tell(key, epoch, EventKind::Refused { refusal: Refusal::NoWorker, detail });
+    }
+
+    pub(super) fn tell(&mut self, key: &Key, epoch: u64, kind: EventKind) {
+        let (drain, worker) = key.clone();
+        self.outputs.push(Output::Send(DrainEvent { drain, epoch, worker, kind }));
+    }
+
+    /// Puts the hand into the journal and into the state.
+    pub(super) fn journal(&mut self, hand: Hand) {
+        self.outputs.push(Output::Journal(hand.clone()));
+        self.hands.insert((hand.drain.clone(), hand.worker.clone()), hand);
+    }
+
+    fn newest_step(&self, worker: &WorkerId) -> Option<u64> {
+        self.workers.get(worker)?.scan.as_ref()?.newest().map(|c| c.step)
+    }
+
+    fn forget_oldest_hand(&mut self) {
+        if self.hands.len() < HANDS_MAX {
+            return;
+        }
+        let closed = self.hands.iter().filter(|(_, h)| !h.stage.is_open());
+        let oldest = closed.min_by_key(|(_, h)| h.stage_since).map(|(key, _)| key.clone());
+        if let Some((drain, worker)) = oldest {
+            self.hands.remove(&(drain.clone(), worker.clone()));
+            self.outputs.push(Output::Unjournal { drain, worker });
+        }
+    }
+}
+
+fn catches(mask: u64, signal: i32) -> bool {
+    (1..=64).contains(&signal) && mask & (1u64 << (signal - 1)) != 0
+}

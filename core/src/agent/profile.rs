@@ -1,0 +1,84 @@
+//! What can be measured of a worker by looking at its checkpoint directory.
+//!
+//! The order in which things are seen counts; file times do not. A checkpoint that was there at the
+//! first look is not taken as written by this attempt.
+
+use std::collections::BTreeSet;
+
+use crate::checkpoint::{Checkpoint, CheckpointScan};
+use crate::unit::Time;
+
+/// Measurements. See the module.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// The complete checkpoint that appeared last (or, before any did, the newest at the first look).
+    pub checkpoint: Option<Checkpoint>,
+    /// When it was first seen complete.
+    pub checkpoint_at: Option<Time>,
+    /// Whether it appeared while this agent watched this attempt.
+    pub is_of_this_attempt: bool,
+    /// Time of a step. Unit: ms.
+    pub step_ms: Option<u64>,
+    /// Time from one checkpoint to the next. Unit: ms.
+    pub save_interval_ms: Option<u64>,
+    /// Time a save takes. Unit: ms.
+    pub save_ms: Option<u64>,
+    known_steps: BTreeSet<u64>,
+    saving_since: Option<Time>,
+    looked: bool,
+}
+
+impl Measured {
+    /// Takes in a look. Returns true if a checkpoint has appeared.
+    pub(super) fn observe(&mut self, now: Time, scan: &CheckpointScan) -> bool {
+        let steps: BTreeSet<u64> = scan.complete.iter().map(|c| c.step).collect();
+        let appeared = scan.complete.iter().find(|c| !self.known_steps.contains(&c.step)).cloned();
+        if !self.looked {
+            self.looked = true;
+            self.checkpoint = scan.newest().cloned();
+            self.checkpoint_at = self.checkpoint.as_ref().map(|_| now);
+        } else if let Some(checkpoint) = appeared.clone() {
+            self.appeared(now, checkpoint);
+        }
+        let is_first = self.known_steps.is_empty() && !self.is_of_this_attempt;
+        self.known_steps = steps;
+        self.note_saving(now, scan);
+        appeared.is_some() && !is_first
+    }
+
+    fn appeared(&mut self, now: Time, checkpoint: Checkpoint) {
+        if let Some(since) = self.saving_since.take() {
+            // Rather too long than too short: a deadline is planned with it.
+            let took = now.ms_since(since);
+            self.save_ms = Some(self.save_ms.map_or(took, |before| took.max(mean(before, took))));
+        }
+        if let (true, Some(before), Some(at)) =
+            (self.is_of_this_attempt, &self.checkpoint, self.checkpoint_at)
+        {
+            let interval = now.ms_since(at);
+            if checkpoint.step > before.step && interval > 0 {
+                self.save_interval_ms =
+                    Some(self.save_interval_ms.map_or(interval, |b| mean(b, interval)));
+                let working = interval.saturating_sub(self.save_ms.unwrap_or(0));
+                let step = (working / (checkpoint.step - before.step)).max(1);
+                self.step_ms = Some(self.step_ms.map_or(step, |b| mean(b, step)));
+            }
+        }
+        self.is_of_this_attempt = true;
+        self.checkpoint = Some(checkpoint);
+        self.checkpoint_at = Some(now);
+    }
+
+    fn note_saving(&mut self, now: Time, scan: &CheckpointScan) {
+        if !scan.saving {
+            self.saving_since = None;
+        } else if self.saving_since.is_none() {
+            self.saving_since = Some(now);
+        }
+    }
+}
+
+/// Three parts what was known, one part what is new: follows a change within a few saves, shrugs off an outlier.
+fn mean(before: u64, new: u64) -> u64 {
+    (before.saturating_mul(3).saturating_add(new)) / 4
+}
