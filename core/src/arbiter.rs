@@ -295,6 +295,8 @@ pub struct Arbiter {
     frozen_by_hand: Option<String>,
     /// Nodes with running workers that have not come back since the restart.
     awaited: BTreeSet<NodeName>,
+    /// When a protected victim may be drained: decide again then.
+    retry_at: Option<Time>,
     /// True if the silence breaker is open.
     breaker_open: bool,
     /// Something changed that may let a workload in.
@@ -324,6 +326,7 @@ impl Arbiter {
             next_drain,
             frozen_by_hand: frozen,
             awaited: BTreeSet::new(),
+            retry_at: None,
             breaker_open: false,
             dirty: true,
             outputs: Vec::new(),

@@ -7,6 +7,7 @@
 //! answered or ignored, with a [`reason::Reason`].
 
 pub mod agent;
+pub mod arbiter;
 pub mod checkpoint;
 pub mod drain;
 pub mod id;

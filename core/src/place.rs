@@ -43,6 +43,13 @@ impl Free {
             as u64
     }
 
+    /// True if this device of this node is free.
+    #[must_use]
+    pub fn contains(&self, node: &NodeName, device: &DeviceId) -> bool {
+        let resources = self.0.get(node).into_iter().flat_map(BTreeMap::values);
+        resources.flatten().any(|(_, free)| free == device)
+    }
+
     fn available(&self, node: &NodeName, resource: &ResourceName) -> u64 {
         self.0.get(node).and_then(|n| n.get(resource)).map_or(0, BTreeSet::len) as u64
     }

@@ -1,0 +1,464 @@
+//! What the arbiter does in a drain: plan, order, commit, release, give up, hand over; and when time is up.
+
+use std::collections::BTreeMap;
+
+use super::{Arbiter, Decision, DecisionKind, Output};
+use crate::drain::{Account, Drain, DrainMember, DrainState, HISTORY_MAX, Mode, Plan, Transition};
+use crate::id::{DrainId, NodeName, WorkerId, WorkloadName};
+use crate::plan::{Situation, plan};
+use crate::protocol::{Order, Verb};
+use crate::reason::{Ms, Reason};
+use crate::workload::{Phase, Workload};
+
+/// How long a victim is left alone after a drain of it could not be done.
+pub(super) const AVOID_MS: u64 = 10_000;
+
+impl Arbiter {
+    pub(super) fn open_drain_of(&self, victim: &WorkloadName) -> Option<&Drain> {
+        let id = self.workloads.get(victim)?.last_drain.as_ref()?;
+        self.drains.get(id).filter(|drain| drain.state.is_open())
+    }
+
+    pub(super) fn last_drain_in(
+        &self,
+        victim: &WorkloadName,
+        state: DrainState,
+    ) -> Option<DrainId> {
+        let id = self.workloads.get(victim)?.last_drain.as_ref()?;
+        self.drains.get(id).filter(|drain| drain.state == state).map(|drain| drain.id.clone())
+    }
+
+    /// Moves a drain on, stores it and says why.
+    pub(super) fn enter(&mut self, id: &DrainId, state: DrainState, reason: Reason) {
+        let now = self.now;
+        let Some(drain) = self.drains.get_mut(id) else { return };
+        drain.enter(now, state, reason.clone());
+        let victim = drain.victim.clone();
+        self.save_drain(id);
+        self.drain_decided(id, &victim, reason);
+    }
+
+    fn drain_decided(&mut self, id: &DrainId, victim: &WorkloadName, reason: Reason) {
+        self.outputs.push(Output::Decided(Decision {
+            kind: DecisionKind::Drain,
+            workload: Some(victim.clone()),
+            drain: Some(id.clone()),
+            node: None,
+            reason,
+        }));
+    }
+
+    /// Unsaved work of one rank; bounded where no checkpoint can be seen. Unit: ms.
+    pub(super) fn unsaved_ms(&self, workload: &Workload) -> u64 {
+        let since = workload.unsaved_since().unwrap_or(self.now);
+        let unsaved_ms = self.now.ms_since(since);
+        let is_seen = workload.checkpoint.is_some() || workload.spec.checkpoint.is_some();
+        if is_seen { unsaved_ms } else { unsaved_ms.min(self.config.unseen_work_ms_max) }
+    }
+
+    pub(super) fn plan_for(
+        &self,
+        workload: &Workload,
+        deadline_ms: u64,
+        refused: &BTreeMap<Mode, String>,
+    ) -> Plan {
+        let profile = &workload.profile;
+        let is_of_attempt =
+            workload.checkpoint_at.zip(workload.running_since).is_some_and(|(c, r)| c >= r);
+        plan(&Situation {
+            devices: workload.device_count(),
+            unsaved_ms: self.unsaved_ms(workload),
+            checkpoint_seen: workload.checkpoint.is_some() && is_of_attempt,
+            has_checkpoint_dir: workload.spec.checkpoint.is_some(),
+            step_ms: profile.step_ms,
+            save_ms: profile.save_ms,
+            save_interval_ms: profile.save_interval_ms,
+            save_signal: workload.spec.save_signal,
+            signal_unproven: profile.signal_unproven,
+            refused,
+            deadline_ms,
+            checkpoint_drain: self.config.checkpoint_drain,
+        })
+    }
+
+    /// Plans a drain of a running gang and orders it.
+    pub(super) fn start_drain(
+        &mut self,
+        victim: &WorkloadName,
+        beneficiary: Option<&WorkloadName>,
+        deadline_ms: u64,
+        cause: Reason,
+    ) -> Option<DrainId> {
+        let workload = self.workloads.get(victim)?;
+        let plan = self.plan_for(workload, deadline_ms, &BTreeMap::new());
+        let id: DrainId = format!("drain-{}", self.next_drain).parse().ok()?;
+        let account = Account {
+            at_risk_device_ms: workload.device_count().saturating_mul(self.unsaved_ms(workload)),
+            ..Account::default()
+        };
+        let drain = Drain {
+            id: id.clone(),
+            victim: victim.clone(),
+            attempt: workload.attempt,
+            beneficiary: beneficiary.cloned(),
+            cause: cause.clone(),
+            epoch: self.config.epoch,
+            state: DrainState::Planned,
+            plan,
+            planned_at: self.now,
+            state_since: self.now,
+            deadline_at: self.now.plus_ms(deadline_ms),
+            members: workload.members.iter().filter_map(drain_member).collect(),
+            baseline_step: workload.checkpoint.as_ref().map(|c| c.step),
+            saved: None,
+            saved_at: None,
+            refused_modes: BTreeMap::new(),
+            history: vec![Transition {
+                at: self.now,
+                state: DrainState::Planned,
+                reason: cause.clone(),
+            }],
+            account,
+        };
+        self.next_drain += 1;
+        self.forget_closed_drains();
+        self.drains.insert(id.clone(), drain);
+        self.save_drain(&id);
+        self.drain_decided(&id, victim, cause);
+        let now = self.now;
+        if let Some(workload) = self.workloads.get_mut(victim) {
+            workload.last_drain = Some(id.clone());
+            workload.phase = Phase::Draining;
+            workload.phase_since = now;
+            workload.profile.drained_at.retain(|at| now.ms_since(*at) < HOUR_MS);
+            workload.profile.drained_at.truncate(DRAINS_REMEMBERED_MAX - 1);
+            workload.profile.drained_at.push(now);
+        }
+        self.save_workload(victim);
+        self.send_prepare(&id);
+        Some(id)
+    }
+
+    /// Orders the agents of all ranks to prepare.
+    pub(super) fn send_prepare(&mut self, id: &DrainId) {
+        let Some(drain) = self.drains.get(id) else { return };
+        let mode = drain.plan.mode;
+        if let Some(reason) =
+            drain.plan.alternatives.iter().find(|a| a.chosen).map(|a| a.reason.clone())
+        {
+            let victim = drain.victim.clone();
+            self.drain_decided(id, &victim, reason);
+        }
+        self.enter(id, DrainState::Ordered, Reason::OrderSent { mode });
+        self.send_to_all(id, Self::prepare_verb);
+    }
+
+    fn prepare_verb(&self, drain: &Drain) -> Verb {
+        Verb::Prepare {
+            mode: drain.plan.mode,
+            save_signal: drain.plan.save_signal,
+            baseline_step: drain.baseline_step,
+            hard_ms: drain.deadline_at.ms_since(self.now),
+        }
+    }
+
+    fn release_verb(&self, _: &Drain) -> Verb {
+        Verb::Release { grace_ms: self.config.release_grace_ms }
+    }
+
+    fn send_to_all(&mut self, id: &DrainId, verb: impl Fn(&Self, &Drain) -> Verb) {
+        let epoch = self.config.epoch;
+        let Some(drain) = self.drains.get_mut(id) else { return };
+        drain.epoch = epoch;
+        let Some(drain) = self.drains.get(id) else { return };
+        let mut sends = Vec::new();
+        for (rank, member) in &drain.members {
+            sends.push(self.order_to(drain, *rank, &member.node, verb(self, drain)));
+        }
+        self.outputs.extend(sends);
+    }
+
+    fn order_to(&self, drain: &Drain, rank: u32, node: &NodeName, verb: Verb) -> Output {
+        let worker = WorkerId { workload: drain.victim.clone(), attempt: drain.attempt, rank };
+        let order = Order { drain: drain.id.clone(), epoch: self.config.epoch, worker, verb };
+        Output::Send { node: node.clone(), order }
+    }
+
+    /// All agents are armed: act.
+    pub(super) fn commit(&mut self, id: &DrainId) {
+        let Some(drain) = self.drains.get(id) else { return };
+        let (mode, ranks) =
+            (drain.plan.mode, u32::try_from(drain.members.len()).unwrap_or(u32::MAX));
+        self.enter(id, DrainState::Armed, Reason::AllArmed { ranks });
+        if mode.waits_for_checkpoint() {
+            self.enter(id, DrainState::Saving, Reason::CommitSent { mode });
+            self.send_to_all(id, |_, _| Verb::Commit);
+            return;
+        }
+        self.keep_last_checkpoint(id);
+        self.release(id);
+    }
+
+    /// Nothing is waited for: the last checkpoint, if there is one, is the point to resume from.
+    fn keep_last_checkpoint(&mut self, id: &DrainId) {
+        let Some(drain) = self.drains.get_mut(id) else { return };
+        let Some(workload) = self.workloads.get(&drain.victim) else { return };
+        drain.saved = workload.checkpoint.clone();
+        drain.saved_at = workload.checkpoint_at;
+        let (victim, at_risk_device_ms) = (drain.victim.clone(), drain.account.at_risk_device_ms);
+        let reason = match &drain.saved {
+            Some(checkpoint) => Reason::CheckpointKept { step: checkpoint.step },
+            None => Reason::WorkGivenUp { at_risk_device_ms },
+        };
+        self.drain_decided(id, &victim, reason);
+    }
+
+    /// Tells the workers to end. From here on the gang is on its way back into the queue.
+    pub(super) fn release(&mut self, id: &DrainId) {
+        let grace_ms = Ms(self.config.release_grace_ms);
+        self.enter(id, DrainState::Releasing, Reason::ReleaseSent { grace_ms });
+        self.send_to_all(id, Self::release_verb);
+    }
+
+    /// Takes a drain back; the workers go on. Only before a worker was told to end.
+    pub(super) fn abort_drain(&mut self, id: &DrainId, reason: Reason) {
+        self.stop_drain(id, DrainState::Aborted, reason);
+    }
+
+    /// Ends a drain without release, in `state`.
+    pub(super) fn stop_drain(&mut self, id: &DrainId, state: DrainState, reason: Reason) {
+        let now = self.now;
+        let Some(drain) = self.drains.get(id).filter(|d| d.state.is_open()) else { return };
+        let victim = drain.victim.clone();
+        self.enter(id, state, reason);
+        self.send_to_all(id, |_, _| Verb::Abort);
+        if let Some(workload) =
+            self.workloads.get_mut(&victim).filter(|w| w.phase == Phase::Draining)
+        {
+            workload.phase = Phase::Running;
+            workload.phase_since = now;
+            workload.reason = Reason::Started { attempt: workload.attempt };
+            // A drain that was taken back cost nothing: it does not count.
+            workload.profile.drained_at.pop();
+        }
+        self.avoid_until.insert(victim.clone(), now.plus_ms(AVOID_MS));
+        self.save_workload(&victim);
+        self.dissolve_reservations_on(id);
+        self.dirty = true;
+    }
+
+    /// Whoever counted on this drain decides anew.
+    fn dissolve_reservations_on(&mut self, id: &DrainId) {
+        let mut dissolved = Vec::new();
+        for (name, workload) in &mut self.workloads {
+            if workload.reservation.as_ref().is_some_and(|r| r.drains.contains(id)) {
+                let reservation = workload.reservation.take();
+                dissolved.push((name.clone(), reservation.map(|r| r.drains).unwrap_or_default()));
+            }
+        }
+        for (name, drains) in dissolved {
+            self.save_workload(&name);
+            for other in drains.into_iter().filter(|other| other != id) {
+                self.give_up_for(&other, &name);
+            }
+        }
+    }
+
+    /// The beneficiary no longer needs this drain: taken back if that can be, else carried through for nobody.
+    fn give_up_for(&mut self, id: &DrainId, beneficiary: &WorkloadName) {
+        let Some(drain) = self.drains.get_mut(id).filter(|d| d.state.is_open()) else { return };
+        if drain.is_past_return() {
+            drain.beneficiary = None;
+            self.save_drain(id);
+        } else {
+            self.abort_drain(id, Reason::DemandGone { beneficiary: beneficiary.clone() });
+        }
+    }
+
+    /// A workload needs no room any more: drains for it are taken back.
+    pub(super) fn drop_demand_of(&mut self, name: &WorkloadName) {
+        let for_it = |d: &&Drain| d.state.is_open() && d.beneficiary.as_ref() == Some(name);
+        let ids: Vec<DrainId> = self.drains.values().filter(for_it).map(|d| d.id.clone()).collect();
+        for id in ids {
+            self.give_up_for(&id, name);
+        }
+    }
+
+    /// The victim ended: nothing is left to drain or to resume.
+    pub(super) fn end_drains_of_ended(&mut self, victim: &WorkloadName) {
+        let Some(id) = self.workloads.get(victim).and_then(|w| w.last_drain.clone()) else {
+            return;
+        };
+        let Some(state) = self.drains.get(&id).map(|d| d.state) else { return };
+        if state.is_open() {
+            self.enter(&id, DrainState::CompletedMeanwhile, Reason::FinishedMeanwhile);
+            self.send_to_all(&id, |_, _| Verb::Abort);
+            self.dissolve_reservations_on(&id);
+        } else if state == DrainState::ResumePending {
+            self.enter(&id, DrainState::CompletedMeanwhile, Reason::EndedBeforeResume);
+        }
+    }
+
+    /// The beneficiary runs: drains made for it have handed over.
+    pub(super) fn hand_over_to(&mut self, beneficiary: &WorkloadName) {
+        let freed = |d: &&Drain| {
+            d.state == DrainState::Freed && d.beneficiary.as_ref() == Some(beneficiary)
+        };
+        let ids: Vec<DrainId> = self.drains.values().filter(freed).map(|d| d.id.clone()).collect();
+        for id in ids {
+            self.enter(
+                &id,
+                DrainState::HandedOver,
+                Reason::HandedOver { beneficiary: beneficiary.clone() },
+            );
+        }
+    }
+
+    /// The victim has devices again: the first new checkpoint will tell where it resumed.
+    pub(super) fn await_resume(&mut self, victim: &WorkloadName) {
+        let Some(id) = self.workloads.get(victim).and_then(|w| w.last_drain.clone()) else {
+            return;
+        };
+        let Some(drain) = self.drains.get(&id) else { return };
+        if matches!(drain.state, DrainState::Freed | DrainState::HandedOver) {
+            let reason = match &drain.saved {
+                Some(checkpoint) => Reason::WaitsToResume { step: checkpoint.step },
+                None => Reason::WaitsToRestart,
+            };
+            self.enter(&id, DrainState::ResumePending, reason);
+        }
+    }
+
+    /// An agent is (back) on its stream: say again what it has to do. Orders are safe to repeat.
+    pub(super) fn resend_orders(&mut self, node: &NodeName) {
+        let mut sends = Vec::new();
+        for drain in self.drains.values().filter(|d| d.state.is_open()) {
+            for (rank, member) in drain.members.iter().filter(|(_, m)| m.node == *node && !m.freed)
+            {
+                for verb in self.verbs_to_repeat(drain) {
+                    sends.push(self.order_to(drain, *rank, &member.node, verb));
+                }
+            }
+        }
+        self.outputs.extend(sends);
+    }
+
+    fn verbs_to_repeat(&self, drain: &Drain) -> Vec<Verb> {
+        match drain.state {
+            DrainState::Planned | DrainState::Ordered | DrainState::Armed => {
+                vec![self.prepare_verb(drain)]
+            }
+            DrainState::Saving => {
+                let hard_ms = drain.deadline_at.ms_since(self.now);
+                vec![Verb::Commit, Verb::Extend { hard_ms }, Verb::Restate]
+            }
+            DrainState::Durable
+            | DrainState::SaveFailed
+            | DrainState::Expired
+            | DrainState::Releasing => {
+                vec![self.release_verb(drain)]
+            }
+            DrainState::Freed
+            | DrainState::HandedOver
+            | DrainState::ResumePending
+            | DrainState::Resumed
+            | DrainState::Aborted
+            | DrainState::Refused
+            | DrainState::Lost
+            | DrainState::CompletedMeanwhile => Vec::new(),
+        }
+    }
+
+    /// Orders not accepted in time, and deadlines.
+    pub(super) fn check_drains(&mut self) {
+        let open: Vec<DrainId> =
+            self.drains.values().filter(|d| d.state.is_open()).map(|d| d.id.clone()).collect();
+        for id in open {
+            self.check_drain(&id);
+        }
+    }
+
+    fn check_drain(&mut self, id: &DrainId) {
+        let Some(drain) = self.drains.get(id) else { return };
+        let waited_ms = self.now.ms_since(drain.state_since);
+        let is_due = self.now >= drain.deadline_at;
+        match drain.state {
+            DrainState::Planned if !self.is_recovering() => self.send_prepare(id),
+            DrainState::Ordered
+                if waited_ms >= self.config.arm_timeout_ms && !self.is_recovering() =>
+            {
+                let missing = drain.members.values().filter(|m| !m.armed).count();
+                let missing = u32::try_from(missing).unwrap_or(u32::MAX);
+                self.abort_drain(id, Reason::ArmTimedOut { waited_ms: Ms(waited_ms), missing });
+            }
+            DrainState::Saving if is_due && !self.is_recovering() => self.deadline_passed(id),
+            DrainState::Durable | DrainState::SaveFailed | DrainState::Expired => self.release(id),
+            DrainState::Planned
+            | DrainState::Ordered
+            | DrainState::Armed
+            | DrainState::Saving
+            | DrainState::Releasing
+            | DrainState::Freed
+            | DrainState::HandedOver
+            | DrainState::ResumePending
+            | DrainState::Resumed
+            | DrainState::Aborted
+            | DrainState::Refused
+            | DrainState::Lost
+            | DrainState::CompletedMeanwhile => {}
+        }
+    }
+
+    /// A silent node's devices cannot be handed over: its gang is left alone, unless it was told to end.
+    pub(super) fn deadline_passed(&mut self, id: &DrainId) {
+        let Some(drain) = self.drains.get(id) else { return };
+        let silent = drain.members.values().map(|m| &m.node).find_map(|name| {
+            let node = self.nodes.get(name);
+            let silent_ms =
+                node.map_or(self.now.ms_since(self.started_at), |n| self.now.ms_since(n.since));
+            (!node.is_some_and(|n| n.connected)).then(|| (name.clone(), silent_ms))
+        });
+        if let Some((node, silent_ms)) = silent.filter(|_| !drain.is_past_return()) {
+            let reason = Reason::DrainNodeSilent { node, silent_ms: Ms(silent_ms) };
+            self.stop_drain(id, DrainState::Lost, reason);
+            return;
+        }
+        let deadline_ms = Ms(drain.plan.deadline_ms);
+        self.enter(id, DrainState::Expired, Reason::DeadlinePassed { deadline_ms });
+        self.keep_last_checkpoint(id);
+        self.release(id);
+    }
+
+    fn forget_closed_drains(&mut self) {
+        let closed = || self.drains.values().filter(|d| d.state.is_closed());
+        if closed().count() < super::CLOSED_DRAINS_MAX {
+            return;
+        }
+        if let Some(oldest) = closed().min_by_key(|d| d.state_since).map(|d| d.id.clone()) {
+            self.drains.remove(&oldest);
+            self.outputs.push(Output::ForgetDrain(oldest));
+        }
+    }
+}
+
+const HOUR_MS: u64 = 3_600_000;
+/// Drains of one workload remembered for the budget.
+const DRAINS_REMEMBERED_MAX: usize = 64;
+
+fn drain_member((rank, member): (&u32, &crate::workload::Member)) -> Option<(u32, DrainMember)> {
+    let assignment = member.assignment.as_ref()?;
+    let member = DrainMember {
+        node: assignment.node.clone(),
+        devices: assignment.devices.clone(),
+        armed: false,
+        signalled: false,
+        durable_step: None,
+        exited: false,
+        freed: false,
+        killed: false,
+    };
+    Some((*rank, member))
+}
+
+// A drain's history is bounded: ten transitions and three for each new plan.
+const _: () = assert!(HISTORY_MAX >= 10 + 3 * crate::drain::REPLANS_MAX);

@@ -1,0 +1,269 @@
+//! What agents report, and what their silence means.
+
+use super::{Arbiter, Decision, DecisionKind, Node, Output};
+use crate::drain::DrainState;
+use crate::id::{NodeName, WorkerId, WorkloadName};
+use crate::protocol::{NodeReport, WorkerReport};
+use crate::reason::{Ms, Reason};
+use crate::workload::{Exit, Phase, Workload};
+
+/// How long after an agent says that a worker is gone its launcher may still tell how it ended.
+pub(super) const EXIT_REPORT_MS: u64 = 10_000;
+/// How long a node without workers is remembered after its agent has left.
+const NODE_FORGOTTEN_MS: u64 = 3_600_000;
+
+impl Arbiter {
+    pub(super) fn agent_connected(&mut self, name: &NodeName) {
+        let now = self.now;
+        let node = self.nodes.entry(name.clone()).or_insert_with(|| Node::new(now));
+        if !node.connected {
+            node.connected = true;
+            node.since = now;
+            self.node_decided(name, Reason::NodeConnected);
+        }
+        self.awaited.remove(name);
+        self.dirty = true;
+        self.resend_orders(name);
+    }
+
+    pub(super) fn agent_disconnected(&mut self, name: &NodeName) {
+        let now = self.now;
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        if node.connected {
+            node.connected = false;
+            node.since = now;
+            self.node_decided(name, Reason::NodeSilent { silent_ms: Ms(0) });
+        }
+    }
+
+    fn node_decided(&mut self, node: &NodeName, reason: Reason) {
+        self.outputs.push(Output::Decided(Decision {
+            kind: DecisionKind::Node,
+            workload: None,
+            drain: None,
+            node: Some(node.clone()),
+            reason,
+        }));
+    }
+
+    pub(super) fn node_report(&mut self, name: &NodeName, report: NodeReport) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        if report.full {
+            node.devices.clear();
+        }
+        let mut gone: Vec<WorkerId> = if report.full {
+            let named = |id: &&WorkerId| !report.workers.contains_key(*id);
+            node.workers.keys().filter(named).cloned().collect()
+        } else {
+            Vec::new()
+        };
+        gone.extend(report.removed_workers);
+        node.devices.extend(report.devices);
+        for device in &report.removed_devices {
+            node.devices.remove(device);
+        }
+        for id in &gone {
+            node.workers.remove(id);
+        }
+        node.workers.extend(report.workers.clone());
+        self.dirty = true;
+        for (id, worker) in &report.workers {
+            self.worker_reported(name, id, worker);
+        }
+        for id in gone {
+            self.worker_gone(&id);
+        }
+        if report.full {
+            self.check_unreported(name);
+        }
+    }
+
+    /// The workload, if `worker` is of its current attempt and assigned to `node`.
+    fn current(&mut self, node: &NodeName, worker: &WorkerId) -> Option<&mut Workload> {
+        let workload = self.workloads.get_mut(&worker.workload)?;
+        let member = workload.members.get(&worker.rank)?;
+        let is_here = member.assignment.as_ref().is_some_and(|a| a.node == *node);
+        (workload.attempt == worker.attempt && is_here).then_some(workload)
+    }
+
+    fn worker_reported(&mut self, node: &NodeName, id: &WorkerId, report: &WorkerReport) {
+        let Some(workload) = self.current(node, id) else { return };
+        let name = id.workload.clone();
+        if let Some(member) = workload.members.get_mut(&id.rank)
+            && !member.started
+        {
+            member.started = true;
+            self.outputs.push(Output::SaveWorkload(name.clone()));
+        }
+        self.take_measurements(&name, report);
+        self.check_started(&name);
+        self.check_resumed(&name, report);
+        if !report.running {
+            self.worker_gone(id);
+        }
+    }
+
+    fn take_measurements(&mut self, name: &WorkloadName, report: &WorkerReport) {
+        let now = self.now;
+        let Some(workload) = self.workloads.get_mut(name) else { return };
+        let before = (workload.profile.clone(), workload.checkpoint.clone());
+        let profile = &mut workload.profile;
+        profile.step_ms = report.step_ms.or(profile.step_ms);
+        profile.save_interval_ms = report.save_interval_ms.or(profile.save_interval_ms);
+        profile.save_ms = report.save_ms.or(profile.save_ms);
+        if let (Some(checkpoint), Some(age_ms)) = (&report.checkpoint, report.checkpoint_age_ms)
+            && workload.checkpoint.as_ref() != Some(checkpoint)
+        {
+            workload.checkpoint = Some(checkpoint.clone());
+            workload.checkpoint_at = Some(now.minus_ms(age_ms));
+        }
+        if before != (workload.profile.clone(), workload.checkpoint.clone()) {
+            self.save_workload(name);
+        }
+    }
+
+    /// All ranks run: whoever was drained for this workload has handed over.
+    fn check_started(&mut self, name: &WorkloadName) {
+        let now = self.now;
+        let Some(workload) = self.workloads.get_mut(name) else { return };
+        let all_started = workload.is_complete() && workload.members.values().all(|m| m.started);
+        if workload.phase != Phase::Admitted || !all_started {
+            return;
+        }
+        workload.phase = Phase::Running;
+        workload.phase_since = now;
+        workload.running_since = Some(now);
+        workload.reason = Reason::Started { attempt: workload.attempt };
+        let reason = workload.reason.clone();
+        self.decided(DecisionKind::Workload, Some(name), reason);
+        self.save_workload(name);
+        self.hand_over_to(name);
+    }
+
+    /// A worker of which nothing lives any more.
+    fn worker_gone(&mut self, id: &WorkerId) {
+        let now = self.now;
+        let Some(workload) = self.workloads.get_mut(&id.workload) else { return };
+        if workload.attempt != id.attempt {
+            return;
+        }
+        if let Some(member) = workload.members.get_mut(&id.rank)
+            && member.started
+        {
+            member.vanished_at.get_or_insert(now);
+        }
+        self.clear_ended_assignments(&id.workload);
+    }
+
+    /// After everything has been said: workers that should be on this node and were not named are gone.
+    fn check_unreported(&mut self, node: &NodeName) {
+        let Some(known) = self.nodes.get(node) else { return };
+        let mut gone = Vec::new();
+        for (name, workload) in &self.workloads {
+            for (rank, member) in &workload.members {
+                let is_here = member.assignment.as_ref().is_some_and(|a| a.node == *node);
+                let id =
+                    WorkerId { workload: name.clone(), attempt: workload.attempt, rank: *rank };
+                if is_here && member.started && !known.workers.contains_key(&id) {
+                    gone.push(id);
+                }
+            }
+        }
+        for id in gone {
+            self.worker_gone(&id);
+        }
+    }
+
+    /// Workers that are gone and whose launchers keep silent: the exit stays unknown, which is no success.
+    pub(super) fn check_vanished(&mut self) {
+        let due = |at| self.now.ms_since(at) >= EXIT_REPORT_MS;
+        let mut vanished = Vec::new();
+        for (name, workload) in self.workloads.iter().filter(|(_, w)| w.phase.holds_devices()) {
+            for (rank, member) in &workload.members {
+                if member.exit.is_none() && member.vanished_at.is_some_and(due) {
+                    vanished.push((name.clone(), *rank));
+                }
+            }
+        }
+        for (name, rank) in vanished {
+            if self.exit_belongs_to_drain(&name) {
+                continue;
+            }
+            if let Some(member) =
+                self.workloads.get_mut(&name).and_then(|w| w.members.get_mut(&rank))
+            {
+                member.exit = Some(Exit::Unknown);
+            }
+            self.rank_ended(&name, rank, Exit::Unknown);
+        }
+        self.forget_old_nodes();
+    }
+
+    fn forget_old_nodes(&mut self) {
+        let now = self.now;
+        let in_use = |name: &NodeName| {
+            let members = self.workloads.values().flat_map(|w| w.members.values());
+            members.filter_map(|m| m.assignment.as_ref()).any(|a| a.node == *name)
+        };
+        let old: Vec<NodeName> = self
+            .nodes
+            .iter()
+            .filter(|(_, n)| !n.connected && now.ms_since(n.since) >= NODE_FORGOTTEN_MS)
+            .map(|(name, _)| name.clone())
+            .filter(|name| !in_use(name))
+            .collect();
+        for name in old {
+            self.nodes.remove(&name);
+        }
+    }
+
+    /// A drained workload that runs again: the first checkpoint of its own tells where it resumed.
+    fn check_resumed(&mut self, name: &WorkloadName, report: &WorkerReport) {
+        let Some(drain) = self.last_drain_in(name, DrainState::ResumePending) else { return };
+        let Some(checkpoint) =
+            report.checkpoint.as_ref().filter(|_| report.checkpoint_is_of_this_attempt)
+        else {
+            return;
+        };
+        let seen = checkpoint.step;
+        let saved = self.drains.get(&drain).and_then(|d| d.saved.as_ref()).map_or(0, |c| c.step);
+        self.note_restart(name, &drain, seen, saved);
+        let reason = if seen >= saved {
+            Reason::Resumed { saved, seen }
+        } else {
+            Reason::ResumeRegressed { saved, seen }
+        };
+        self.enter(&drain, DrainState::Resumed, reason);
+    }
+
+    /// Restart cost: from the new admission to the first new checkpoint, less the steps in between.
+    fn note_restart(
+        &mut self,
+        name: &WorkloadName,
+        drain: &crate::id::DrainId,
+        seen: u64,
+        saved: u64,
+    ) {
+        let Some(workload) = self.workloads.get_mut(name) else { return };
+        let Some(record) = self.drains.get_mut(drain) else { return };
+        let steps_ms =
+            workload.profile.step_ms.unwrap_or(0).saturating_mul(seen.saturating_sub(saved));
+        let working_ms = steps_ms.saturating_add(workload.profile.save_ms.unwrap_or(0));
+        let since_admission_ms = self.now.ms_since(record.state_since);
+        let restart_ms = since_admission_ms.saturating_sub(working_ms);
+        workload.profile.restart_ms = Some(restart_ms);
+        record.account.restart_ms = Some(restart_ms);
+        self.save_workload(name);
+    }
+}
+
+impl Node {
+    fn new(now: crate::unit::Time) -> Self {
+        Self {
+            connected: false,
+            since: now,
+            devices: Default::default(),
+            workers: Default::default(),
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! Workloads and the launchers that bring them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Arbiter, DecisionKind, FINISHED_MAX, Output, Reply, WORKLOADS_MAX};
+use crate::drain::DrainState;
+use crate::id::{LauncherId, NodeName, QueueName, WorkerId, WorkloadName};
+use crate::reason::{Ms, Reason};
+use crate::workload::{
+    Exit, Member, Phase, Profile, RANKS_MAX, RESOURCES_MAX, Workload, WorkloadSpec,
+};
+
+impl Arbiter {
+    pub(super) fn submit(
+        &mut self,
+        spec: WorkloadSpec,
+        rank: u32,
+        launcher: LauncherId,
+        nodes: BTreeSet<NodeName>,
+    ) {
+        let name = spec.name.clone();
+        let result = self.try_submit(spec, rank, launcher, nodes);
+        if let Err(reason) = &result {
+            self.decided(DecisionKind::Submit, Some(&name), reason.clone());
+        }
+        self.outputs.push(Output::Reply(Reply::Submitted(result)));
+    }
+
+    fn try_submit(
+        &mut self,
+        mut spec: WorkloadSpec,
+        rank: u32,
+        launcher: LauncherId,
+        nodes: BTreeSet<NodeName>,
+    ) -> Result<(), Reason> {
+        self.check_spec(&mut spec, rank, &nodes)?;
+        let name = spec.name.clone();
+        let ended = self.workloads.get(&name).is_some_and(|w| w.phase.is_finished());
+        if ended {
+            self.replace_ended(&name, &launcher)?;
+        }
+        if !self.workloads.contains_key(&name) {
+            self.check_limits()?;
+            self.workloads.insert(name.clone(), new_workload(spec.clone(), self.now));
+            self.decided(DecisionKind::Submit, Some(&name), Reason::Submitted);
+        }
+        let now = self.now;
+        let Some(workload) = self.workloads.get_mut(&name) else { return Ok(()) };
+        if let Some((field, first, second)) = difference(&workload.spec, &spec) {
+            return Err(Reason::SpecConflict { field, first, second });
+        }
+        if let Some(member) = workload.members.get_mut(&rank) {
+            if member.launcher != launcher {
+                return Err(Reason::RankTaken { rank });
+            }
+            member.nodes = nodes;
+        } else {
+            workload.members.insert(rank, new_member(launcher, nodes, now));
+        }
+        self.dirty = true;
+        self.save_workload(&name);
+        Ok(())
+    }
+
+    /// An ended workload makes room for a new one of the same name once nothing of it is left.
+    fn replace_ended(&mut self, name: &WorkloadName, launcher: &LauncherId) -> Result<(), Reason> {
+        let Some(workload) = self.workloads.get(name) else { return Ok(()) };
+        let is_repeat = workload.members.values().any(|m| m.launcher == *launcher);
+        let holds = workload.members.values().any(|m| m.assignment.is_some());
+        if is_repeat || holds {
+            return Err(Reason::AlreadyFinished { workload: name.clone() });
+        }
+        self.forget_workload(&name.clone());
+        Ok(())
+    }
+
+    fn check_spec(
+        &self,
+        spec: &mut WorkloadSpec,
+        rank: u32,
+        nodes: &BTreeSet<NodeName>,
+    ) -> Result<(), Reason> {
+        let bad = |field: &str, value: String, expected: &str| {
+            Err(Reason::BadSpec { field: field.to_owned(), value, expected: expected.to_owned() })
+        };
+        if spec.nnodes == 0 || spec.nnodes > RANKS_MAX {
+            return bad("nnodes", spec.nnodes.to_string(), "1 to 4096 ranks");
+        }
+        if rank >= spec.nnodes {
+            return Err(Reason::RankOutOfRange { rank, nnodes: spec.nnodes });
+        }
+        if spec.resources.len() > RESOURCES_MAX {
+            return bad(
+                "resources",
+                spec.resources.len().to_string(),
+                "at most 16 different resources",
+            );
+        }
+        if let Some(signal) = spec.save_signal.filter(|s| !(1..=64).contains(&s.number)) {
+            return bad("save_signal", signal.number.to_string(), "a signal number from 1 to 64");
+        }
+        if nodes.is_empty() {
+            return Err(Reason::NoNodes);
+        }
+        let Some(queue) = self.find_queue(&spec.queue) else {
+            let known: Vec<&str> = self.config.queues.iter().map(|q| q.name.as_str()).collect();
+            return Err(Reason::QueueUnknown {
+                queue: spec.queue.clone(),
+                known: known.join(", "),
+            });
+        };
+        spec.queue = queue.name.clone();
+        for resource in spec.resources.keys() {
+            let (resource, requested) = (resource.clone(), spec.total(resource));
+            if !queue.quotas.contains_key(&resource) {
+                return Err(Reason::ResourceUnknown { queue: queue.name.clone(), resource });
+            }
+            let maximum = self.quota_maximum(queue, &resource);
+            if requested > maximum {
+                return Err(Reason::ExceedsQuota {
+                    queue: queue.name.clone(),
+                    resource,
+                    requested,
+                    maximum,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_limits(&mut self) -> Result<(), Reason> {
+        let open = self.workloads.values().filter(|w| !w.phase.is_finished()).count();
+        if open >= WORKLOADS_MAX {
+            let limit = WORKLOADS_MAX as u64;
+            return Err(Reason::LimitReached { what: "workloads".to_owned(), limit });
+        }
+        while self.workloads.len() - open >= FINISHED_MAX {
+            let done =
+                self.workloads.values().filter(|w| w.phase.is_finished() && w.device_count() == 0);
+            let Some(oldest) = done.min_by_key(|w| w.phase_since).map(|w| w.spec.name.clone())
+            else {
+                break;
+            };
+            self.forget_workload(&oldest);
+        }
+        Ok(())
+    }
+
+    fn forget_workload(&mut self, name: &WorkloadName) {
+        self.workloads.remove(name);
+        self.outputs.push(Output::ForgetWorkload(name.clone()));
+    }
+
+    pub(super) fn find_queue(&self, name: &QueueName) -> Option<&crate::queue::Queue> {
+        self.config.queues.iter().find(|q| q.name == *name || q.aliases.contains(name))
+    }
+
+    pub(super) fn attach(&mut self, name: &WorkloadName, rank: u32, launcher: &LauncherId) {
+        let Some(member) = self.member_of(name, rank, launcher) else { return };
+        if member.detached_at.take().is_some() {
+            self.dirty = true;
+            self.save_workload(name);
+        }
+    }
+
+    pub(super) fn detach(&mut self, name: &WorkloadName, rank: u32, launcher: &LauncherId) {
+        let now = self.now;
+        let Some(member) = self.member_of(name, rank, launcher) else { return };
+        member.detached_at.get_or_insert(now);
+        self.save_workload(name);
+        self.clear_ended_assignments(name);
+    }
+
+    fn member_of(
+        &mut self,
+        name: &WorkloadName,
+        rank: u32,
+        launcher: &LauncherId,
+    ) -> Option<&mut Member> {
+        let member = self.workloads.get_mut(name)?.members.get_mut(&rank)?;
+        (member.launcher == *launcher).then_some(member)
+    }
+
+    pub(super) fn report_exit(&mut self, worker: &WorkerId, launcher: &LauncherId, exit: Exit) {
+        let (wait, reason) = self.exit_verdict(worker, launcher, exit);
+        self.outputs.push(Output::Reply(Reply::Exit { wait, reason }));
+    }
+
+    fn exit_verdict(
+        &mut self,
+        worker: &WorkerId,
+        launcher: &LauncherId,
+        exit: Exit,
+    ) -> (bool, Reason) {
+        let name = &worker.workload;
+        let Some(workload) = self.workloads.get(name) else {
+            return (false, Reason::NoSuchWorkload { workload: name.clone() });
+        };
+        let reason = workload.reason.clone();
+        let is_member = workload.members.get(&worker.rank).is_some_and(|m| m.launcher == *launcher);
+        if !is_member {
+            return (false, Reason::RankTaken { rank: worker.rank });
+        }
+        if workload.phase.is_finished() {
+            self.note_exit(worker, exit);
+            self.clear_ended_assignments(name);
+            return (false, reason);
+        }
+        if worker.attempt < workload.attempt || workload.phase == Phase::Pending {
+            return (true, reason);
+        }
+        self.note_exit(worker, exit);
+        if self.exit_belongs_to_drain(name) {
+            return (true, reason);
+        }
+        self.rank_ended(name, worker.rank, exit);
+        let ended = self.workloads.get(name).map(|w| (w.phase, w.reason.clone()));
+        // A rank that ended well leaves at once, whatever the others still do.
+        ended.map_or((false, reason), |(_, reason)| (false, reason))
+    }
+
+    fn note_exit(&mut self, worker: &WorkerId, exit: Exit) {
+        let Some(workload) = self.workloads.get_mut(&worker.workload) else { return };
+        if workload.attempt != worker.attempt {
+            return;
+        }
+        if let Some(member) = workload.members.get_mut(&worker.rank) {
+            member.exit = Some(exit);
+            self.save_workload(&worker.workload);
+        }
+    }
+
+    /// True if the workers were told to end, or to save and end: an exit is then no result of theirs.
+    pub(super) fn exit_belongs_to_drain(&self, name: &WorkloadName) -> bool {
+        self.open_drain_of(name).is_some_and(|drain| match drain.state {
+            DrainState::Releasing
+            | DrainState::SaveFailed
+            | DrainState::Expired
+            | DrainState::Durable => true,
+            DrainState::Saving => drain.plan.save_signal.is_some(),
+            DrainState::Planned
+            | DrainState::Ordered
+            | DrainState::Armed
+            | DrainState::Freed
+            | DrainState::HandedOver
+            | DrainState::ResumePending
+            | DrainState::Resumed
+            | DrainState::Aborted
+            | DrainState::Refused
+            | DrainState::Lost
+            | DrainState::CompletedMeanwhile => false,
+        })
+    }
+
+    /// A rank ended by itself: the gang fails with it, or succeeds with the last.
+    pub(super) fn rank_ended(&mut self, name: &WorkloadName, rank: u32, exit: Exit) {
+        let Some(workload) = self.workloads.get(name) else { return };
+        if !exit.is_success() {
+            self.finish(name, Phase::Failed, Reason::WorkerFailed { rank, exit });
+        } else if workload.members.values().all(|m| m.exit.is_some_and(Exit::is_success)) {
+            self.finish(name, Phase::Succeeded, Reason::Succeeded);
+        }
+    }
+
+    pub(super) fn cancel(&mut self, name: &WorkloadName) {
+        let result = match self.workloads.get(name) {
+            None => Err(Reason::NoSuchWorkload { workload: name.clone() }),
+            Some(w) if w.phase.is_finished() => {
+                Err(Reason::AlreadyFinished { workload: name.clone() })
+            }
+            Some(_) => Ok(()),
+        };
+        if result.is_ok() {
+            self.finish(name, Phase::Cancelled, Reason::Cancelled);
+        }
+        self.outputs.push(Output::Reply(Reply::Cancelled(result)));
+    }
+
+    /// Ends a workload. Its devices stay taken until its workers are seen to be gone.
+    pub(super) fn finish(&mut self, name: &WorkloadName, phase: Phase, reason: Reason) {
+        self.end_drains_of_ended(name);
+        let now = self.now;
+        let Some(workload) = self.workloads.get_mut(name) else { return };
+        workload.phase = phase;
+        workload.phase_since = now;
+        workload.running_since = None;
+        workload.reservation = None;
+        workload.reason = reason.clone();
+        self.decided(DecisionKind::Workload, Some(name), reason);
+        self.save_workload(name);
+        self.clear_ended_assignments(name);
+        self.drop_demand_of(name);
+        self.dirty = true;
+    }
+
+    /// Frees the devices of an ended workload's ranks of which nothing is left.
+    pub(super) fn clear_ended_assignments(&mut self, name: &WorkloadName) {
+        let Some(workload) = self.workloads.get_mut(name) else { return };
+        if !workload.phase.is_finished() {
+            return;
+        }
+        let attempt = workload.attempt;
+        let mut cleared = false;
+        for (rank, member) in &mut workload.members {
+            let Some(assignment) = &member.assignment else { continue };
+            let id = WorkerId { workload: name.clone(), attempt, rank: *rank };
+            let node = self.nodes.get(&assignment.node);
+            let report =
+                node.filter(|n| n.connected).map(|n| n.workers.get(&id).map(|w| w.running));
+            let gone = match (report, member.started) {
+                // Its agent has the last word on a worker that it has seen.
+                (Some(Some(running)), _) => !running,
+                (Some(None), true) => true,
+                // Never seen by an agent: nothing is left once its launcher has let go of it.
+                (Some(None) | None, false) => member.exit.is_some() || member.detached_at.is_some(),
+                (None, true) => false,
+            };
+            if gone {
+                member.assignment = None;
+                cleared = true;
+            }
+        }
+        if cleared {
+            self.dirty = true;
+            self.save_workload(name);
+        }
+    }
+
+    /// Launchers that have been away for too long, and ranks that are not started.
+    pub(super) fn check_launchers(&mut self) {
+        let mut ended = Vec::new();
+        for (name, workload) in &self.workloads {
+            let waits = matches!(workload.phase, Phase::Pending | Phase::Admitted);
+            if waits && let Some(end) = self.launcher_trouble(workload) {
+                ended.push((name.clone(), end));
+            }
+        }
+        for (name, (phase, reason)) in ended {
+            self.finish(&name, phase, reason);
+        }
+    }
+
+    fn launcher_trouble(&self, workload: &Workload) -> Option<(Phase, Reason)> {
+        for (rank, member) in &workload.members {
+            let away_ms = member.detached_at.map_or(0, |at| self.now.ms_since(at));
+            if !member.started && away_ms >= self.config.launcher_gone_ms {
+                let reason = Reason::LauncherGone { rank: *rank, after_ms: Ms(away_ms) };
+                return Some((Phase::Cancelled, reason));
+            }
+            let waited_ms = self.now.ms_since(workload.phase_since);
+            let node = member.assignment.as_ref().and_then(|a| self.nodes.get(&a.node));
+            let is_late =
+                workload.phase == Phase::Admitted && waited_ms >= self.config.start_timeout_ms;
+            if is_late && !member.started && node.is_some_and(|n| n.connected) {
+                let reason = Reason::StartTimedOut { rank: *rank, waited_ms: Ms(waited_ms) };
+                return Some((Phase::Failed, reason));
+            }
+        }
+        None
+    }
+}
+
+fn new_member(launcher: LauncherId, nodes: BTreeSet<NodeName>, now: crate::unit::Time) -> Member {
+    Member {
+        launcher,
+        nodes,
+        // Present once it watches; until then it is on its way.
+        detached_at: Some(now),
+        assignment: None,
+        started: false,
+        exit: None,
+        vanished_at: None,
+    }
+}
+
+fn new_workload(spec: WorkloadSpec, now: crate::unit::Time) -> Workload {
+    Workload {
+        spec,
+        phase: Phase::Pending,
+        reason: Reason::Submitted,
+        attempt: 0,
+        members: BTreeMap::new(),
+        submitted_at: now,
+        phase_since: now,
+        running_since: None,
+        checkpoint: None,
+        checkpoint_at: None,
+        profile: Profile::default(),
+        last_drain: None,
+        resume_step: None,
+        reservation: None,
+    }
+}
+
+/// The first field in which two ranks of one gang disagree.
+fn difference(first: &WorkloadSpec, second: &WorkloadSpec) -> Option<(String, String, String)> {
+    let WorkloadSpec {
+        name: _,
+        queue,
+        priority,
+        nnodes,
+        resources,
+        checkpoint,
+        save_signal,
+        drain_deadline_ms,
+        command: _,
+    } = first;
+    let show = |field: &str, first: &dyn std::fmt::Debug, second: &dyn std::fmt::Debug| {
+        Some((field.to_owned(), format!("{first:?}"), format!("{second:?}")))
+    };
+    if *queue != second.queue {
+        return show("queue", queue, &second.queue);
+    }
+    if *priority != second.priority {
+        return show("priority", priority, &second.priority);
+    }
+    if *nnodes != second.nnodes {
+        return show("nnodes", nnodes, &second.nnodes);
+    }
+    if *resources != second.resources {
+        return show("resources", resources, &second.resources);
+    }
+    if *checkpoint != second.checkpoint {
+        return show("checkpoint", checkpoint, &second.checkpoint);
+    }
+    if *save_signal != second.save_signal {
+        return show("save-signal", save_signal, &second.save_signal);
+    }
+    if *drain_deadline_ms != second.drain_deadline_ms {
+        return show("drain-deadline", drain_deadline_ms, &second.drain_deadline_ms);
+    }
+    None
+}
