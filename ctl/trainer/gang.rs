@@ -81,12 +81,16 @@ impl Gang {
     ) -> Result<Option<Gang>> {
         let joined = match (me.world, me.rank) {
             (1, _) => Some(Gang::Alone),
-            (_, 0) => listen(place, me, is_stopping)?,
-            (_, _) => dial(place, me, is_stopping)?,
+            (_, 0) => listen(place, me, &is_stopping)?,
+            (_, _) => dial(place, me, &is_stopping)?,
         };
         let Some(mut gang) = joined else { return Ok(None) };
-        gang.barrier()?;
-        Ok(Some(gang))
+        match gang.barrier() {
+            Ok(()) => Ok(Some(gang)),
+            // All were told to stop, and another rank was faster than this one.
+            Err(_) if is_stopping() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Adds up the sums and the votes of all ranks; every rank gets the same bits back.
@@ -256,6 +260,17 @@ fn lost(rank: usize, why: &impl ToString) -> PeerLost {
     PeerLost { peer: format!("rank {rank}"), why: why.to_string() }
 }
 
+fn cannot_hear(rank: usize, error: &std::io::Error) -> PeerLost {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => lost(rank, &"it closed the connection"),
+        // What a read timeout looks like on Linux.
+        ErrorKind::WouldBlock => {
+            lost(rank, &format!("it was silent for {} s", SILENCE_MAX.as_secs()))
+        }
+        _ => lost(rank, error),
+    }
+}
+
 fn send(stream: &mut UnixStream, rank: usize, kind: u8, votes: u8, payload: &[u8]) -> Result<()> {
     let len = u32::try_from(payload.len()).expect("payloads are below PAYLOAD_LEN_MAX");
     let mut frame = vec![kind, votes, 0, 0];
@@ -268,7 +283,7 @@ fn send(stream: &mut UnixStream, rank: usize, kind: u8, votes: u8, payload: &[u8
 /// Reads one frame of the kind expected next; any other means that the ranks fell out of step.
 fn receive(stream: &mut UnixStream, rank: usize, kind: u8) -> Result<(u8, Vec<u8>)> {
     let mut header = [0; 8];
-    stream.read_exact(&mut header).map_err(|error| lost(rank, &error))?;
+    stream.read_exact(&mut header).map_err(|error| cannot_hear(rank, &error))?;
     let [got, votes, _, _, len @ ..] = header;
     let len = usize::try_from(u32::from_le_bytes(len))?;
     let is_fitting = if kind == SUMS { len == PAYLOAD_LEN_MAX } else { len <= PAYLOAD_LEN_MAX };
@@ -278,7 +293,7 @@ fn receive(stream: &mut UnixStream, rank: usize, kind: u8) -> Result<(u8, Vec<u8
          same version?"
     );
     let mut payload = vec![0; len];
-    stream.read_exact(&mut payload).map_err(|error| lost(rank, &error))?;
+    stream.read_exact(&mut payload).map_err(|error| cannot_hear(rank, &error))?;
     Ok((votes, payload))
 }
 

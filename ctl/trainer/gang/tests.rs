@@ -80,8 +80,8 @@ fn vanished_peer_is_named() {
     let error = gang.reduce(sums(1.0), 0).unwrap_err();
     assert_eq!(
         error.downcast::<PeerLost>().unwrap().to_string(),
-        "lost rank 1: failed to fill whole buffer; the gang cannot go on and resumes from its \
-         last checkpoint"
+        "lost rank 1: it closed the connection; the gang cannot go on and resumes from its last \
+         checkpoint"
     );
 }
 
