@@ -1,3 +1,6 @@
 //! What the three binaries share: the wire, and being a process.
 
+pub mod net;
+pub mod paths;
+pub mod telemetry;
 pub mod wire;
