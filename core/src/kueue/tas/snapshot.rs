@@ -94,6 +94,15 @@ impl TasSnapshot {
         self.tree.leaves().len()
     }
 
+    /// What is free in the leaf that `values` name as a placement does, per resource that some node offers;
+    /// `None` if there is no such leaf. Negative where more is in use than there is.
+    #[must_use]
+    pub fn free_in(&self, values: &[String]) -> Option<Requests> {
+        let mut free = vec![0; self.columns.len()];
+        self.read_free(self.row(self.tree.find_leaf(values)?), Capacity::Free, &mut free);
+        Some(self.columns.keys().cloned().zip(free).collect())
+    }
+
     /// Whether the topology has every level that `request` names; a flavor without them does not match.
     #[must_use]
     pub fn has_levels_of(&self, request: &TopologyRequest, is_implied: bool) -> bool {
