@@ -134,14 +134,12 @@ fn a_pod_takes_one_unit_of_pods_and_an_unknown_resource_is_nowhere() {
 #[test]
 fn every_left_out_node_is_counted_under_its_first_reason() {
     let mut nodes = nodes();
-    for tainted in 0..3 {
-        let effect =
-            if tainted == 2 { TaintEffect::PreferNoSchedule } else { TaintEffect::NoExecute };
-        nodes[tainted].taints =
-            vec![Taint { key: "maintenance".into(), value: String::new(), effect }];
+    let effects = [TaintEffect::NoExecute, TaintEffect::NoExecute, TaintEffect::PreferNoSchedule];
+    for (node, effect) in nodes.iter_mut().zip(effects) {
+        node.taints = vec![Taint { key: "maintenance".into(), value: String::new(), effect }];
     }
-    for labelled in 0..4 {
-        nodes[labelled].labels.insert("disk".into(), "ssd".into());
+    for node in &mut nodes[..4] {
+        node.labels.insert("disk".into(), "ssd".into());
     }
     let mut wants_ssd = pod_set(5, required(RACK));
     wants_ssd.node_selector = [("disk".into(), "ssd".into())].into();

@@ -57,7 +57,8 @@ fn snapshot(switches: Switches, nodes: &[Node]) -> TasSnapshot {
 
 fn free(snapshot: &TasSnapshot, nodes: &[Node]) -> Vec<BTreeMap<String, i64>> {
     let free = |node: &Node| {
-        let free = snapshot.free_in(&[node.name.clone()]).expect("every node is a leaf");
+        let free =
+            snapshot.free_in(std::slice::from_ref(&node.name)).expect("every node is a leaf");
         free.into_iter().map(|(name, amount)| (name.to_string(), amount)).collect()
     };
     nodes.iter().map(free).collect()
