@@ -6,17 +6,20 @@
 //!
 //! Sluice's own rules are elsewhere; this module must stay what Kueue does (the conformance corpus checks it).
 
+pub mod cycle;
 mod demand;
 pub mod flavor;
 pub mod matching;
 pub mod model;
 pub mod name;
+pub mod order;
 pub mod preempt;
 pub mod quota;
 pub mod reason;
 pub mod share;
 pub mod snapshot;
 pub mod tas;
+pub mod topology;
 pub mod weight;
 pub mod whatif;
 pub mod workload;

@@ -24,6 +24,7 @@ use super::workload::{
 };
 
 pub use attempt::Attempt;
+pub(super) use attempt::explain_no_fit;
 pub use oracle::{Possibility, preemption_oracle};
 pub use partial::find_largest_fit;
 

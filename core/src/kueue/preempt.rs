@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use super::name::{FlavorResource, WorkloadKey};
 use super::quota::NodeId;
 use super::snapshot::Running;
+use super::topology::TopologyDemand;
 use super::whatif::WhatIf;
 use super::workload::{Usage, Workload};
 
@@ -32,6 +33,8 @@ pub struct Claim<'a> {
     pub contested: BTreeSet<FlavorResource>,
     /// Everything it would use.
     pub usage: Usage,
+    /// What must be placed; it fits only if there is room for that too.
+    pub topology: TopologyDemand<'a>,
 }
 
 /// How victims are chosen.
@@ -93,26 +96,37 @@ pub fn find_victims(
     rule: &VictimRule,
     now_ms: u64,
 ) -> Vec<Victim> {
-    let targets = match rule {
+    to_victims(&find_targets(whatif, claim, rule, now_ms))
+}
+
+pub(super) fn find_targets<'a>(
+    whatif: &mut WhatIf<'a>,
+    claim: &Claim<'_>,
+    rule: &VictimRule,
+    now_ms: u64,
+) -> Targets<'a> {
+    match rule {
         VictimRule::Classical => classical::find_targets(whatif, claim, now_ms),
         VictimRule::FairSharing(strategies) => {
             fair::find_targets(whatif, claim, strategies, now_ms)
         }
+    }
+}
+
+pub(super) fn to_victims(targets: &[(&Running, PreemptionReason)]) -> Vec<Victim> {
+    let victim = |(running, reason): &(&Running, PreemptionReason)| Victim {
+        workload: running.workload.key.clone(),
+        reason: *reason,
+        is_leaving: running.workload.is_being_evicted(),
     };
-    targets
-        .into_iter()
-        .map(|(running, reason)| Victim {
-            workload: running.workload.key.clone(),
-            reason,
-            is_leaving: running.workload.is_being_evicted(),
-        })
-        .collect()
+    targets.iter().map(victim).collect()
 }
 
 /// Whether `claim` fits now.
 fn fits(whatif: &WhatIf<'_>, claim: &Claim<'_>, may_borrow: bool) -> bool {
     (may_borrow || !whatif.would_borrow(claim.node, &claim.usage))
         && whatif.has_room(claim.node, &claim.usage)
+        && claim.topology.fits(whatif)
 }
 
 /// Puts back every target without which `claim` still fits, then all others; returns those that are needed.

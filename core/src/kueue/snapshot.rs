@@ -158,8 +158,21 @@ pub struct Snapshot {
     placed: BTreeMap<WorkloadKey, TopologyUsage>,
 }
 
-/// What a workload takes, per flavor. Flavors that share nodes all see it.
-pub(super) type TopologyUsage = Vec<(FlavorName, LeafUsage)>;
+/// What a workload takes in topologies.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TopologyUsage {
+    /// In those of its own flavors.
+    pub own: Vec<(FlavorName, LeafUsage)>,
+    /// In those of other flavors, which may share nodes with its own.
+    pub others: Vec<(FlavorName, LeafUsage)>,
+}
+
+impl TopologyUsage {
+    /// Every flavor that sees it, with what it sees.
+    pub(super) fn all(&self) -> impl Iterator<Item = &(FlavorName, LeafUsage)> {
+        self.own.iter().chain(&self.others)
+    }
+}
 
 impl Snapshot {
     /// A snapshot with nothing running.
@@ -248,7 +261,7 @@ impl Snapshot {
         let node = queue.node;
         self.change(|ledger| ledger.add_all(node, &running.usage));
         let placed = self.topology_usage_of(&running.workload);
-        for (flavor, usage) in &placed {
+        for (flavor, usage) in placed.all() {
             if let Some(topology) = self.topologies.get_mut(flavor) {
                 topology.add(usage);
             }
@@ -266,7 +279,7 @@ impl Snapshot {
             let node = queue.node;
             self.change(|ledger| ledger.remove_all(node, &running.usage));
         }
-        for (flavor, usage) in self.placed.remove(key).iter().flatten() {
+        for (flavor, usage) in self.placed.remove(key).iter().flat_map(TopologyUsage::all) {
             if let Some(topology) = self.topologies.get_mut(flavor) {
                 topology.remove(usage);
             }
@@ -284,13 +297,13 @@ impl Snapshot {
     /// What the placements in `workload`'s reservation take.
     fn topology_usage_of(&self, workload: &Workload) -> TopologyUsage {
         let held = workload.reservation.iter().flat_map(|held| &held.admission.pod_sets);
-        let mut usage = TopologyUsage::new();
+        let mut usage = TopologyUsage::default();
         for admitted in held {
             let Some(placement) = &admitted.placement else { continue };
             let pod_set = workload.pod_sets.iter().find(|pod_set| pod_set.name == admitted.name);
             let Some(flavor) = self.topology_flavor_of(admitted) else { continue };
             if let Some(pod_set) = pod_set {
-                usage.extend(self.topology_usage(flavor, placement, &pod_set.requests));
+                self.add_topology_usage(&mut usage, flavor, placement, &pod_set.requests);
             }
         }
         usage
@@ -300,26 +313,26 @@ impl Snapshot {
         admitted.flavors.values().find(|flavor| self.topologies.contains_key(*flavor))
     }
 
-    /// What `placement` takes in the topology of `flavor`, and in those of all flavors that may share its nodes.
-    pub(super) fn topology_usage(
+    /// Adds what `placement` takes in the topology of `flavor`, and in those of flavors that may share its nodes.
+    pub(super) fn add_topology_usage(
         &self,
+        usage: &mut TopologyUsage,
         flavor: &FlavorName,
         placement: &Placement,
         per_pod: &Requests,
-    ) -> TopologyUsage {
-        let Some(own) = self.topologies.get(flavor) else { return TopologyUsage::new() };
-        self.topologies
-            .iter()
-            .filter(|(name, other)| {
-                *name == flavor || (own.is_node_level() && other.is_node_level())
-            })
-            .map(|(name, topology)| (name.clone(), topology.usage_of(placement, per_pod)))
-            .collect()
+    ) {
+        let Some(own) = self.topologies.get(flavor) else { return };
+        usage.own.push((flavor.clone(), own.usage_of(placement, per_pod)));
+        for (name, other) in &self.topologies {
+            if name != flavor && own.is_node_level() && other.is_node_level() {
+                usage.others.push((name.clone(), other.usage_of(placement, per_pod)));
+            }
+        }
     }
 
     /// What the running workload `key` takes in topologies.
-    pub(super) fn placed(&self, key: &WorkloadKey) -> &[(FlavorName, LeafUsage)] {
-        self.placed.get(key).map_or(&[], Vec::as_slice)
+    pub(super) fn placed(&self, key: &WorkloadKey) -> Option<&TopologyUsage> {
+        self.placed.get(key)
     }
 
     /// The nodes of `flavor`, if it has a topology.

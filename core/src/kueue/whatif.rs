@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::name::{FlavorName, FlavorResource, WorkloadKey};
 use super::quota::{Ledger, NodeId};
-use super::snapshot::{QueueState, Running, Snapshot};
+use super::snapshot::{QueueState, Running, Snapshot, TopologyUsage};
 use super::tas::{LeafUsage, TasSnapshot};
 use super::workload::Usage;
 
@@ -44,15 +44,15 @@ impl<'a> WhatIf<'a> {
         &self.ledger
     }
 
-    /// Takes a running workload away.
-    pub fn take_away(&mut self, running: &Running) {
-        if self.gone.insert(running.workload.key.clone())
-            && let Some(queue) = self.snapshot.queue(&running.queue)
-        {
+    /// Takes a running workload away; whether it was not gone already.
+    pub fn take_away(&mut self, running: &Running) -> bool {
+        let is_new = self.gone.insert(running.workload.key.clone());
+        if is_new && let Some(queue) = self.snapshot.queue(&running.queue) {
             self.ledger.remove_all(queue.node, &running.usage);
-            let snapshot = self.snapshot;
-            self.change_topologies(snapshot.placed(&running.workload.key), TasSnapshot::remove);
+            let placed = self.snapshot.placed(&running.workload.key);
+            self.change_topologies(placed, TasSnapshot::remove);
         }
+        is_new
     }
 
     /// Puts a workload back that was taken away.
@@ -61,8 +61,8 @@ impl<'a> WhatIf<'a> {
             && let Some(queue) = self.snapshot.queue(&running.queue)
         {
             self.ledger.add_all(queue.node, &running.usage);
-            let snapshot = self.snapshot;
-            self.change_topologies(snapshot.placed(&running.workload.key), TasSnapshot::add);
+            let placed = self.snapshot.placed(&running.workload.key);
+            self.change_topologies(placed, TasSnapshot::add);
         }
     }
 
@@ -77,16 +77,16 @@ impl<'a> WhatIf<'a> {
     }
 
     /// Charges placed pods to the topologies they lie in.
-    pub(super) fn charge_topologies(&mut self, usage: &[(FlavorName, LeafUsage)]) {
-        self.change_topologies(usage, TasSnapshot::add);
+    pub(super) fn charge_topologies(&mut self, usage: &TopologyUsage) {
+        self.change_topologies(Some(usage), TasSnapshot::add);
     }
 
     fn change_topologies(
         &mut self,
-        usage: &[(FlavorName, LeafUsage)],
+        usage: Option<&TopologyUsage>,
         apply: fn(&mut TasSnapshot, &LeafUsage),
     ) {
-        for (flavor, usage) in usage {
+        for (flavor, usage) in usage.into_iter().flat_map(TopologyUsage::all) {
             if let Some(recorded) = self.snapshot.topology(flavor) {
                 let changed =
                     self.topologies.entry(flavor.clone()).or_insert_with(|| recorded.clone());

@@ -65,9 +65,15 @@ pub(crate) fn labels(value: &Value) -> Labels {
     pairs.map(|(key, value)| (key.clone(), text(value).to_owned())).collect()
 }
 
+/// An amount; above the type's range it is the largest one, which no quota can meet.
+fn amount(value: &Value) -> Option<i64> {
+    let beyond = value.as_u64().map(|_| i64::MAX);
+    value.as_i64().or(beyond)
+}
+
 pub(crate) fn requests(value: &Value) -> Requests {
     let pairs = value.as_object().into_iter().flatten();
-    pairs.map(|(name, amount)| (name.as_str().into(), amount.as_i64().unwrap())).collect()
+    pairs.map(|(name, value)| (name.as_str().into(), amount(value).unwrap())).collect()
 }
 
 fn effect(value: &Value) -> Option<TaintEffect> {
@@ -129,9 +135,9 @@ pub(crate) fn flavor(value: &Value) -> ResourceFlavor {
 
 fn group(value: &Value) -> ResourceGroup {
     let quota = |value: &Value| Quota {
-        nominal: value["nominal"].as_i64().unwrap(),
-        borrowing_limit: value["borrow_limit"].as_i64(),
-        lending_limit: value["lend_limit"].as_i64(),
+        nominal: amount(&value["nominal"]).unwrap(),
+        borrowing_limit: amount(&value["borrow_limit"]),
+        lending_limit: amount(&value["lend_limit"]),
     };
     let flavor = |value: &Value| FlavorQuotas {
         flavor: text(&value["flavor"]).into(),

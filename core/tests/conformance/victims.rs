@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use sluice_core::kueue::name::FlavorResource;
 use sluice_core::kueue::preempt::{Claim, FairStrategy, VictimRule, find_victims};
+use sluice_core::kueue::topology::TopologyDemand;
 use sluice_core::kueue::whatif::WhatIf;
 use sluice_core::kueue::workload::Usage;
 
@@ -41,7 +42,8 @@ pub(crate) fn decide(case: &Value) -> Value {
         }
     }
     let node = snapshot.queue(&queue).unwrap().node;
-    let claim = Claim { workload: &workload, node, contested, usage };
+    let claim =
+        Claim { workload: &workload, node, contested, usage, topology: TopologyDemand::default() };
     let rule = if input["fair_sharing"] == true {
         VictimRule::FairSharing(strategies(&input["strategies"]))
     } else {

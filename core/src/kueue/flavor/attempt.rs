@@ -38,7 +38,7 @@ pub(super) fn merge(attempts: &mut Vec<Attempt>, new: Vec<Attempt>) {
 ///
 /// Flavors of one resource group are alternatives: the mildest reason counts. Groups and pod sets are all needed:
 /// the most severe one counts.
-pub(crate) fn explain_no_fit(assignment: &mut Assignment, queue: &QueueState) {
+pub(in crate::kueue) fn explain_no_fit(assignment: &mut Assignment, queue: &QueueState) {
     if assignment.mode() != Mode::NoFit {
         assignment.no_fit_reason = None;
         return;

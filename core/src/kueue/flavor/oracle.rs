@@ -3,6 +3,7 @@
 use super::super::name::FlavorResource;
 use super::super::preempt::{Claim, VictimRule, find_victims};
 use super::super::snapshot::QueueState;
+use super::super::topology::TopologyDemand;
 use super::super::whatif::WhatIf;
 use super::super::workload::Workload;
 
@@ -33,6 +34,8 @@ pub fn preemption_oracle(
         node: queue.node,
         contested: [fr.clone()].into(),
         usage: [(fr.clone(), amount)].into(),
+        // Whether one flavor-resource can be had is a question of quota alone.
+        topology: TopologyDemand::default(),
     };
     let victims = find_victims(whatif, &claim, rule, now_ms);
     let snapshot = whatif.snapshot();

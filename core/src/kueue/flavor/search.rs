@@ -270,18 +270,20 @@ impl Walk<'_, '_> {
         let missing = amount.saturating_sub(available);
         let reason = FlavorReason::InsufficientQuota { fr: fr.clone(), missing };
         let is_within_nominal = amount <= ledger.tree().quota(node, fr).nominal;
-        if is_within_nominal || may_reclaim || self.may_preempt_while_borrowing() {
+        if is_within_nominal || may_reclaim || self.may_preempt_above_nominal() {
             let (possibility, borrow_height) = oracle(whatif, fr, amount);
             return (Grade { way: possibility.into(), borrow_height }, Some(reason));
         }
         (Grade { way: Way::NoFit, borrow_height }, Some(reason))
     }
 
-    fn may_preempt_while_borrowing(&self) -> bool {
+    /// Whether victims are looked for although the request is above the queue's own quota.
+    fn may_preempt_above_nominal(&self) -> bool {
         let policies = &self.request.queue.spec.preemption;
+        let may_preempt = policies.within_queue != PreemptionPolicy::Never
+            || policies.reclaim_within_cohort != PreemptionPolicy::Never;
         policies.borrow_within_cohort != BorrowWithinCohort::Never
-            || (self.request.is_fair_sharing
-                && policies.reclaim_within_cohort != PreemptionPolicy::Never)
+            || (self.request.is_fair_sharing && may_preempt)
     }
 }
 
