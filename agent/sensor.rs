@@ -1,7 +1,7 @@
 //! The agent's sensors: each samples one thing on its own thread and publishes its latest reading.
 //!
-//! A reading is never awaited. A sensor that fails, or hangs on a lost disk or device, leaves its last value standing;
-//! its age grows and tells. Facts only: what they mean is judged elsewhere.
+//! A reading is never awaited. A sensor that fails, or hangs on a lost disk or device, leaves its
+//! last value standing; its age grows and tells. Facts only: what they mean is judged elsewhere.
 
 pub(crate) mod disk;
 pub(crate) mod mounts;
@@ -26,8 +26,8 @@ use tokio::sync::watch;
 
 /// A sensor is overdue once this many periods have passed without a finished attempt.
 ///
-/// Three: one slow sample and one late wake-up are ordinary on a loaded node; doubling it would double the time
-/// until a hung disk is named.
+/// Three: one slow sample and one late wake-up are ordinary on a loaded node; doubling it would
+/// double the time until a hung disk is named.
 const OVERDUE_PERIODS: u32 = 3;
 
 /// What a sensor last saw, and how well it does.
@@ -70,7 +70,8 @@ impl<T> Reading<T> {
         self.value.as_ref().map(|_| whole_ms(now.saturating_duration_since(self.sampled_at)))
     }
 
-    /// What is wrong with this sensor at `now`: the last attempt's error, or that no attempt finishes any more.
+    /// What is wrong with this sensor at `now`: the last attempt's error, or that no attempt
+    /// finishes any more.
     pub(crate) fn problem(&self, now: Instant) -> Option<String> {
         let silent = now.saturating_duration_since(self.attempted_at);
         if silent > self.period.saturating_mul(OVERDUE_PERIODS) {
@@ -117,8 +118,9 @@ impl<T> Reading<T> {
 
 /// Runs `sample` every `period` on a thread named `name`, at once for the first time.
 ///
-/// The thread ends when the last receiver is dropped: at once if it waits, else when the sample in progress returns.
-/// Nobody waits for it. `name` is at most 15 bytes, or the kernel shows it cut off.
+/// The thread ends when the last receiver is dropped: at once if it waits, else when the sample in
+/// progress returns. Nobody waits for it. `name` is at most 15 bytes, or the kernel shows it cut
+/// off.
 ///
 /// # Errors
 /// The system refuses another thread.
@@ -148,7 +150,8 @@ where
     Ok(receiver)
 }
 
-/// The next start on the grid of `period`, in the future: attempts that were missed are not made up for.
+/// The next start on the grid of `period`, in the future: attempts that were missed are not made up
+/// for.
 fn next_start(last: Instant, period: Duration, now: Instant) -> Instant {
     let next = last + period;
     if next > now { next } else { now + period }
@@ -156,7 +159,8 @@ fn next_start(last: Instant, period: Duration, now: Instant) -> Instant {
 
 /// Waits for `deadline`; `true` as soon as nobody listens any more.
 ///
-/// `closed()` is a future and this is a thread without a runtime, so the thread itself is what gets woken.
+/// `closed()` is a future and this is a thread without a runtime, so the thread itself is what gets
+/// woken.
 fn is_closed_before<T>(sender: &watch::Sender<T>, deadline: Instant) -> bool {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

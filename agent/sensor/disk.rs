@@ -1,7 +1,7 @@
 //! Block devices of the host: what they are, how they are set, and what passes through them.
 //!
-//! Costs matter, as this runs every second: a sample reads `/proc/diskstats` once and two small attributes per device;
-//! everything else is read when a device is new and once a minute.
+//! Costs matter, as this runs every second: a sample reads `/proc/diskstats` once and two small
+//! attributes per device; everything else is read when a device is new and once a minute.
 
 mod diskstats;
 mod google;
@@ -15,9 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use sluice_core::sample::{
-    VolumeCounters, VolumeIdentity, VolumeRates, VolumeSample, VolumeTableSample,
-};
+use sluice_core::sample::{VolumeCounters, VolumeIdentity, VolumeSample, VolumeTableSample};
 
 use self::google::ById;
 use super::tree::HostTree;
@@ -31,8 +29,9 @@ const VOLUMES_MAX: usize = 4096;
 /// Most bytes taken of `/proc/diskstats`: `VOLUMES_MAX` lines of 256 bytes.
 const DISKSTATS_BYTES_MAX: u64 = 1 << 20;
 
-/// How long what does not change is believed. Links of udev and the driver appear some time after their device, and
-/// schedulers are changed by hand; a minute late is early enough for both, and costs 0.01 % of a core.
+/// How long what does not change is believed. Links of udev and the driver appear some time after
+/// their device, and schedulers are changed by hand; a minute late is early enough for both, and
+/// costs 0.01 % of a core.
 const IDENTITY_PERIOD: Duration = Duration::from_secs(60);
 
 /// Samples all block devices below a host's root.
@@ -50,7 +49,8 @@ struct Known {
     identity: VolumeIdentity,
     counters: Option<VolumeCounters>,
     counted_at: Duration,
-    /// A counter went back: on kernels without `diskseq` the only sign of another disk under the same name.
+    /// A counter went back: on kernels without `diskseq` the only sign of another disk under the
+    /// same name.
     is_doubtful: bool,
 }
 
@@ -120,16 +120,15 @@ impl DiskSensor {
             Some(known) if is_same && !is_due && !known.is_doubtful => known.identity.clone(),
             Some(_) | None => identity::read(&mut self.tree, &self.by_id, &name),
         };
-        let rates = before
-            .as_ref()
-            .filter(|known| is_same && known.identity.diskseq == identity.diskseq)
-            .and_then(|known| rates_since(known, counters.as_ref()?, now));
-        let has_baseline = is_same && before.as_ref().is_some_and(|known| known.counters.is_some());
+        let baseline = before.filter(|known| is_same && known.identity.diskseq == identity.diskseq);
+        let interval_ms = baseline.as_ref().map_or(0, |known| elapsed_ms(known.counted_at, now));
+        let counted = baseline.and_then(|known| known.counters).zip(counters);
+        let rates = counted.and_then(|(old, new)| diskstats::rates(&old, &new, interval_ms));
         let known = Known {
             identity: identity.clone(),
             counters,
             counted_at: now,
-            is_doubtful: has_baseline && counters.is_some() && rates.is_none(),
+            is_doubtful: counted.is_some() && rates.is_none() && interval_ms > 0,
         };
         let read_ahead_kb = self.tree.number(&format!(
             "{CLASS_DIR}/{}/queue/read_ahead_kb",
@@ -153,10 +152,8 @@ impl DiskSensor {
     }
 }
 
-fn rates_since(known: &Known, counters: &VolumeCounters, now: Duration) -> Option<VolumeRates> {
-    let interval = now.checked_sub(known.counted_at)?;
-    let interval_ms = u64::try_from(interval.as_millis()).ok()?;
-    diskstats::rates(known.counters.as_ref()?, counters, interval_ms)
+fn elapsed_ms(since: Duration, now: Duration) -> u64 {
+    u64::try_from(now.saturating_sub(since).as_millis()).unwrap_or(u64::MAX)
 }
 
 /// sysfs writes a slash in a device's name as an exclamation mark: `cciss!c0d0`.

@@ -1,7 +1,8 @@
 //! The host's mount table, from `/proc/1/mountinfo`.
 //!
-//! Parsed as bytes and line by line: mount points are chosen by whoever may mount, need not be UTF-8, and one odd line
-//! must not blind the agent to all the others. (The procfs crate gives up on the whole file and keeps escapes.)
+//! Parsed as bytes and line by line: mount points are chosen by whoever may mount, need not be
+//! UTF-8, and one odd line must not blind the agent to all the others. (The procfs crate gives up
+//! on the whole file and keeps escapes.)
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -17,8 +18,8 @@ use super::tree::{HostTree, decimal, lossy};
 #[cfg(test)]
 mod tests;
 
-/// Most mounts kept. A full node (256 pods with 8 volumes each, twice mounted) has about 4,000; at 300 bytes each
-/// twice that is 2.4 MB.
+/// Most mounts kept. A full node (256 pods with 8 volumes each, twice mounted) has about 4,000; at
+/// 300 bytes each twice that is 2.4 MB.
 const MOUNTS_MAX: usize = 8192;
 
 /// Most bytes read: `MOUNTS_MAX` lines of 1,000 bytes, several times the usual length.
@@ -29,8 +30,8 @@ const UNCHANGED_MAX: u32 = 60;
 
 /// Reads the mount table when it has changed.
 ///
-/// The kernel marks an open mountinfo file with `POLLPRI` when the table changes, so an idle node pays one `poll` a
-/// sample instead of having thousands of lines printed.
+/// The kernel marks an open mountinfo file with `POLLPRI` when the table changes, so an idle node
+/// pays one `poll` a sample instead of having thousands of lines printed.
 #[derive(Debug)]
 pub(crate) struct MountSensor {
     tree: HostTree,
@@ -106,7 +107,8 @@ fn has_changed(file: &File) -> bool {
     }
 }
 
-/// All lines of a mountinfo file; unusable ones are counted, and mounts of deleted directories left out.
+/// All lines of a mountinfo file; unusable ones are counted, and mounts of deleted directories left
+/// out.
 fn parse(bytes: &[u8]) -> MountTableSample {
     let mut table = MountTableSample::default();
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -124,8 +126,9 @@ fn parse(bytes: &[u8]) -> MountTableSample {
 
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
 ///
-/// Fields are separated by exactly one space, since the source may be empty. After the dash one more space may follow
-/// in odd producers; the filesystem type is never empty, so empty words before it are passed over.
+/// Fields are separated by exactly one space, since the source may be empty. After the dash one
+/// more space may follow in odd producers; the filesystem type is never empty, so empty words
+/// before it are passed over.
 fn parse_line(line: &[u8]) -> Option<MountSample> {
     let mut words = line.split(|byte| *byte == b' ');
     let mount_id = decimal(words.next()?)?;
@@ -165,7 +168,8 @@ fn has_option(options: &str, wanted: &str) -> bool {
     options.split(',').any(|option| option == wanted)
 }
 
-/// Undoes the kernel's `\ooo` escapes: exactly three octal digits, in one pass, anything else as it stands.
+/// Undoes the kernel's `\ooo` escapes: exactly three octal digits, in one pass, anything else as it
+/// stands.
 fn unescape(word: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;

@@ -1,4 +1,5 @@
-//! Pressure stall information of the host. Parsed here because a cut-off line makes the procfs crate panic.
+//! Pressure stall information of the host. Parsed here because a cut-off line makes the procfs
+//! crate panic.
 
 use std::io;
 use std::path::Path;
@@ -51,12 +52,14 @@ impl PressureSensor {
     }
 }
 
-/// Built without PSI: the file is missing. Switched off at boot: it is there and answers `EOPNOTSUPP`.
+/// Built without PSI: the file is missing. Switched off at boot: it is there and answers
+/// `EOPNOTSUPP`.
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported)
 }
 
-/// A file's lines; lines of kinds that later kernels may add are passed over without being counted as malformed.
+/// A file's lines; lines of kinds that later kernels may add are passed over without being counted
+/// as malformed.
 fn parse(bytes: &[u8], malformed: &mut u32) -> Option<Pressure> {
     let (mut some, mut full) = (None, None);
     for line in bytes.split(|byte| *byte == b'\n') {
@@ -84,7 +87,8 @@ fn parse_values<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Option<Pressur
     })
 }
 
-/// `12.34` (per cent) as 1234. The kernel prints exactly two decimals; anything else is refused, `nan` included.
+/// `12.34` (per cent) as 1234. The kernel prints exactly two decimals; anything else is refused,
+/// `nan` included.
 fn permyriad(word: &[u8]) -> Option<u32> {
     let point = word.iter().position(|byte| *byte == b'.')?;
     let (whole, decimals) = (&word[..point], &word[point + 1..]);

@@ -1,7 +1,8 @@
 //! The host's processes, as far as they concern workers and accelerators.
 //!
-//! Processes come and go while they are looked at, and not every one lets itself be looked at: both are ordinary and
-//! neither ends a pass. What cannot change for a process (its environment) is read once.
+//! Processes come and go while they are looked at, and not every one lets itself be looked at: both
+//! are ordinary and neither ends a pass. What cannot change for a process (its environment) is read
+//! once.
 
 mod files;
 mod group;
@@ -20,14 +21,16 @@ use sluice_core::sample::{
 use self::files::OpenFiles;
 use self::table::{Entry, ProcessTable};
 
-/// Passes in which every stranger's open files are listed once. Listing files costs ten times what the rest of a
-/// process does, and a device that a stranger took is no news of seconds: at a pass every 5 s it is seen within 30 s.
+/// Passes in which every stranger's open files are listed once. Listing files costs ten times what
+/// the rest of a process does, and a device that a stranger took is no news of seconds: at a pass
+/// every 5 s it is seen within 30 s.
 const STRANGER_PASSES: u64 = 6;
 
 /// A worker the agent was told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchedWorker {
-    /// `<workload>/<attempt>/<rank>`: the value of `SLUICE_WORKER` in the environment of its processes.
+    /// `<workload>/<attempt>/<rank>`: the value of `SLUICE_WORKER` in the environment of its
+    /// processes.
     pub(crate) marker: String,
     /// The process that was registered. `None`: found by the marker alone.
     pub(crate) process: Option<ProcessKey>,
@@ -35,7 +38,8 @@ pub(crate) struct WatchedWorker {
     pub(crate) checkpoint_dir: Option<PathBuf>,
 }
 
-/// Looks at the processes of a host. Independent instances (the sensor's and a drain's) share nothing.
+/// Looks at the processes of a host. Independent instances (the sensor's and a drain's) share
+/// nothing.
 #[derive(Debug)]
 pub(crate) struct ProcessSensor {
     table: ProcessTable,
@@ -45,7 +49,8 @@ pub(crate) struct ProcessSensor {
 }
 
 impl ProcessSensor {
-    /// `host_root` is where the host's `/` is seen; `devices_dir` where the files of simulated devices lie, if any.
+    /// `host_root` is where the host's `/` is seen; `devices_dir` where the files of simulated
+    /// devices lie, if any.
     pub(crate) fn new(host_root: &Path, devices_dir: Option<&Path>) -> Self {
         ProcessSensor {
             table: ProcessTable::new(host_root),
@@ -55,8 +60,8 @@ impl ProcessSensor {
         }
     }
 
-    /// One pass over all processes: those of `watched` workers, of workers nobody told the agent of, and others that
-    /// have an accelerator's file open.
+    /// One pass over all processes: those of `watched` workers, of workers nobody told the agent
+    /// of, and others that have an accelerator's file open.
     ///
     /// # Errors
     /// `/proc` cannot be listed.
@@ -110,8 +115,8 @@ impl ProcessSensor {
         Ok(found)
     }
 
-    /// All live processes that have one of `devices` open, ordered by key, and the number of processes whose files
-    /// could not be listed: with any, an empty list proves nothing.
+    /// All live processes that have one of `devices` open, ordered by key, and the number of
+    /// processes whose files could not be listed: with any, an empty list proves nothing.
     ///
     /// # Errors
     /// `/proc` cannot be listed.
@@ -134,7 +139,8 @@ impl ProcessSensor {
         Ok((found, unreadable))
     }
 
-    /// Everything about one process; its identity is checked again afterwards, as its id may have been reused.
+    /// Everything about one process; its identity is checked again afterwards, as its id may have
+    /// been reused.
     fn look_at(&mut self, entry: &Entry, checkpoint_dir: Option<&Path>) -> Option<ProcessSample> {
         let pid = entry.key.pid;
         let status = self.table.status(pid);
@@ -164,7 +170,8 @@ impl ProcessSensor {
         })
     }
 
-    /// Lists the files of a share of the strangers, and keeps what is known of the others that still live.
+    /// Lists the files of a share of the strangers, and keeps what is known of the others that
+    /// still live.
     fn look_at_strangers(&mut self, others: &[&Entry]) {
         let alive: BTreeSet<ProcessKey> = others.iter().map(|entry| entry.key).collect();
         self.strangers.retain(|key, _| alive.contains(key));

@@ -1,7 +1,7 @@
 //! Accelerators that are not there: for trying Sluice on a machine without any, and for tests.
 //!
-//! Each is backed by an empty file `<state>/devices/<id>`; a process that has it open holds the device. Removing the
-//! file takes the device away, as a GPU falling off the bus would.
+//! Each is backed by an empty file `<state>/devices/<id>`; a process that has it open holds the
+//! device. Removing the file takes the device away, as a GPU falling off the bus would.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -76,10 +76,12 @@ pub(crate) struct SimulatedSensor {
 }
 
 impl SimulatedSensor {
-    /// Creates the backing files of all devices in `<state_dir>/devices`; files already there are kept as they are.
+    /// Creates the backing files of all devices in `<state_dir>/devices`; files already there are
+    /// kept as they are.
     ///
     /// # Errors
-    /// The node's name cannot be part of a file name, there are more than 64 devices, or a file cannot be created.
+    /// The node's name cannot be part of a file name, there are more than 64 devices, or a file
+    /// cannot be created.
     pub(crate) fn create(
         state_dir: &Path,
         node: &str,

@@ -1,4 +1,5 @@
-//! Small, bounded reads below the host's root: the agent may run in a container with the host mounted elsewhere.
+//! Small, bounded reads below the host's root: the agent may run in a container with the host
+//! mounted elsewhere.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Most bytes taken of a sysfs attribute: the kernel gives at most a page.
-pub(super) const ATTRIBUTE_BYTES_MAX: u64 = 4096;
+const ATTRIBUTE_BYTES_MAX: usize = 4096;
 
 /// Reads files below a root, with buffers kept from one read to the next.
 #[derive(Debug)]
@@ -36,17 +37,29 @@ impl HostTree {
         Ok(&self.bytes)
     }
 
+    /// A file of at most 4096 bytes that the kernel gives to one `read`, such as a sysfs attribute:
+    /// a second `read` to see the end is spared. `None` where it cannot be read.
+    pub(super) fn attribute(&mut self, relative: &str) -> Option<&[u8]> {
+        self.path.clear();
+        self.path.push(&self.root);
+        self.path.push(relative);
+        self.bytes.resize(ATTRIBUTE_BYTES_MAX, 0);
+        let len = File::open(&self.path).ok()?.read(&mut self.bytes).ok()?;
+        Some(&self.bytes[..len])
+    }
+
     /// A sysfs attribute as trimmed text. `None`: absent, unreadable, empty or not UTF-8.
     pub(super) fn text(&mut self, relative: &str) -> Option<String> {
-        let bytes = self.read(relative, ATTRIBUTE_BYTES_MAX).ok()?;
+        let bytes = self.attribute(relative)?;
         let text =
             std::str::from_utf8(bytes).ok()?.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// A sysfs attribute as a number. `None` as for [`HostTree::text`], and where it is no number of that type.
+    /// A sysfs attribute as a number. `None` as for [`HostTree::text`], and where it is no number
+    /// of that type.
     pub(super) fn number<N: FromStr>(&mut self, relative: &str) -> Option<N> {
-        let bytes = self.read(relative, ATTRIBUTE_BYTES_MAX).ok()?;
+        let bytes = self.attribute(relative)?;
         std::str::from_utf8(bytes).ok()?.trim().parse().ok()
     }
 
@@ -88,7 +101,7 @@ impl HostTree {
 
 /// The words of a line, split at runs of spaces and tabs.
 pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty())
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
 /// A decimal number of `N`'s range; no sign, no surrounding text.

@@ -1,7 +1,8 @@
 //! What an agent's sensors saw: plain facts, no judgement.
 //!
-//! Every value is an integer or text, with its unit in its name. "Not there" and "could not be read" are `None`,
-//! never zero. Deciding what a fact means (health, a read-ahead verdict, a release) is done elsewhere.
+//! Every value is an integer or text, with its unit in its name. "Not there" and "could not be
+//! read" are `None`, never zero. Deciding what a fact means (health, a read-ahead verdict, a
+//! release) is done elsewhere.
 
 mod process;
 mod volume;
@@ -56,7 +57,8 @@ pub struct NodeSample {
 /// One accelerator: what it is and what it says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSample {
-    /// Unique on the cluster: a GPU's UUID, `<node>-<chip>` for a TPU, `sim-<node>-<index>` where simulated.
+    /// Unique on the cluster: a GPU's UUID, `<node>-<chip>` for a TPU, `sim-<node>-<index>` where
+    /// simulated.
     pub id: String,
     /// What it is, as in the data file of accelerators: `nvidia-l4`, `tpu-v6e`.
     pub kind: String,
@@ -76,8 +78,8 @@ pub struct DeviceSample {
 
 /// Pressure stall information of the whole host.
 ///
-/// Source: `/proc/pressure/{cpu,memory,io}`. A resource is `None` where the kernel does not account for it
-/// (built without, switched off at boot, or older than 4.20) or its file made no sense.
+/// Source: `/proc/pressure/{cpu,memory,io}`. A resource is `None` where the kernel does not account
+/// for it (built without, switched off at boot, or older than 4.20) or its file made no sense.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PressureSample {
     /// Tasks waiting for a processor.
@@ -95,14 +97,16 @@ pub struct PressureSample {
 pub struct Pressure {
     /// At least one task was stalled.
     pub some: PressureLine,
-    /// Every task that could have run was stalled. `None` where the kernel has no such line (cpu before 5.13).
+    /// Every task that could have run was stalled. `None` where the kernel has no such line (cpu
+    /// before 5.13).
     pub full: Option<PressureLine>,
 }
 
 /// Shares of time stalled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PressureLine {
-    /// Over the last 10 s. Unit: 1/10,000 of the time, the kernel's own resolution. Range: 0..=10,000.
+    /// Over the last 10 s. Unit: 1/10,000 of the time, the kernel's own resolution. Range:
+    /// 0..=10,000.
     pub avg10_permyriad: u32,
     /// Over the last 60 s. Unit and range as above.
     pub avg60_permyriad: u32,

@@ -1,5 +1,5 @@
-//! `/proc/diskstats`: counters of block devices, and rates between two of them. Parsed line by line, as one cut-off
-//! line must not hide the other disks.
+//! `/proc/diskstats`: counters of block devices, and rates between two of them. Parsed line by
+//! line, as one cut-off line must not hide the other disks.
 
 use sluice_core::sample::{DiscardCounters, FlushCounters, VolumeCounters, VolumeRates};
 
@@ -18,7 +18,8 @@ pub(super) struct Line {
     pub(super) counters: VolumeCounters,
 }
 
-/// All usable lines, in the file's order, and the number of lines that were skipped or had to lose a field.
+/// All usable lines, in the file's order, and the number of lines that were skipped or had to lose
+/// a field.
 pub(super) fn parse(bytes: &[u8]) -> (Vec<Line>, u32) {
     let mut lines = Vec::new();
     let mut malformed = 0_u32;
@@ -36,9 +37,9 @@ pub(super) fn parse(bytes: &[u8]) -> (Vec<Line>, u32) {
     (lines, malformed)
 }
 
-/// Columns: 3 that identify, 11 since the beginning, 4 more for discards (4.18), 2 more for flushes (5.5), and
-/// whatever later kernels add. A line of 7 columns is either a partition on a kernel before 2.6.25, where no agent
-/// runs, or cut off: it is not used.
+/// Columns: 3 that identify, 11 since the beginning, 4 more for discards (4.18), 2 more for flushes
+/// (5.5), and whatever later kernels add. A line of 7 columns is either a partition on a kernel
+/// before 2.6.25, where no agent runs, or cut off: it is not used.
 fn parse_line(line: &[u8]) -> Option<Line> {
     let mut columns: [&[u8]; 20] = [&[]; 20];
     let mut found = 0;
@@ -84,8 +85,8 @@ fn parse_line(line: &[u8]) -> Option<Line> {
     Some(Line { name: lossy(columns[2]), counters })
 }
 
-/// Rates between two samples of the same disk. `None` where no time passed or a counter went back, which means that
-/// the counters started anew.
+/// Rates between two samples of the same disk. `None` where no time passed or a counter went back,
+/// which means that the counters started anew.
 pub(super) fn rates(
     before: &VolumeCounters,
     after: &VolumeCounters,

@@ -1,7 +1,9 @@
-//! Which Google disk a block device is, as far as a guest can tell without asking the device itself.
+//! Which Google disk a block device is, as far as a guest can tell without asking the device
+//! itself.
 //!
-//! The device's own word counts first, then udev's database (filled from the device when it appeared), then the links
-//! in `/dev/disk/by-id`, which can be stale. A guest cannot tell Hyperdisk from Persistent Disk.
+//! The device's own word counts first, then udev's database (filled from the device when it
+//! appeared), then the links in `/dev/disk/by-id`, which can be stale. A guest cannot tell
+//! Hyperdisk from Persistent Disk.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +126,8 @@ fn from_links(linked: &[&str], class: Option<DiskClass>) -> Option<Claim> {
     Some(Claim { device_name: Some(name), class, source: IdentitySource::ById })
 }
 
-/// `nvme_card-pd`, or `nvme_card<controller>` for Local SSDs, which are numbered through all controllers.
+/// `nvme_card-pd`, or `nvme_card<controller>` for Local SSDs, which are numbered through all
+/// controllers.
 fn from_nvme_model(tree: &mut HostTree, identity: &VolumeIdentity) -> Option<Claim> {
     let model = identity.model.as_deref().or(identity.serial.as_deref())?;
     let rest = model.strip_prefix("nvme_card")?;
@@ -149,8 +152,8 @@ fn class_of(word: &str) -> Option<DiskClass> {
     }
 }
 
-/// The device name in a link's name. A disk may itself be called `x-part1`, so the suffix counts only where the
-/// device is that partition.
+/// The device name in a link's name. A disk may itself be called `x-part1`, so the suffix counts
+/// only where the device is that partition.
 fn linked_name(link: &str, partition: Option<u32>) -> Option<&str> {
     let name = link.strip_prefix("google-")?;
     match partition {
@@ -159,7 +162,8 @@ fn linked_name(link: &str, partition: Option<u32>) -> Option<&str> {
     }
 }
 
-/// Names come from outside and end up in messages and paths: anything but plain characters is refused.
+/// Names come from outside and end up in messages and paths: anything but plain characters is
+/// refused.
 fn checked_name(name: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let is_fit =

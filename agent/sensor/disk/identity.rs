@@ -5,12 +5,13 @@ use sluice_core::sample::{DeviceNumber, VolumeIdentity, VolumeKind};
 use super::google::{self, ById};
 use super::{CLASS_DIR, sysfs_name};
 use crate::sensor::mounts::parse_number;
-use crate::sensor::tree::{ATTRIBUTE_BYTES_MAX, HostTree, words};
+use crate::sensor::tree::{HostTree, words};
 
 /// Most devices below or above one device: RAID sets are far smaller.
 const LAYER_MAX: usize = 256;
 
-/// Reads everything that stays while the device is attached. A device without a place in sysfs gets what its name says.
+/// Reads everything that stays while the device is attached. A device without a place in sysfs gets
+/// what its name says.
 pub(super) fn read(tree: &mut HostTree, by_id: &ById, name: &str) -> VolumeIdentity {
     let dir = format!("{CLASS_DIR}/{}", sysfs_name(name));
     let kind = read_kind(tree, &dir, name);
@@ -86,13 +87,13 @@ fn is_nvme_path(name: &str) -> bool {
 }
 
 fn backing_file(tree: &mut HostTree, dir: &str) -> Option<Vec<u8>> {
-    let bytes = tree.read(&format!("{dir}/loop/backing_file"), ATTRIBUTE_BYTES_MAX).ok()?;
+    let bytes = tree.attribute(&format!("{dir}/loop/backing_file"))?;
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     (!bytes.is_empty()).then(|| bytes.to_vec())
 }
 
 fn read_number(tree: &mut HostTree, dir: &str) -> Option<DeviceNumber> {
-    let bytes = tree.read(&format!("{dir}/dev"), ATTRIBUTE_BYTES_MAX).ok()?;
+    let bytes = tree.attribute(&format!("{dir}/dev"))?;
     parse_number(bytes.trim_ascii())
 }
 
@@ -110,7 +111,8 @@ fn flag(tree: &mut HostTree, file: &str) -> Option<bool> {
     tree.number::<u8>(file).map(|value| value != 0)
 }
 
-/// NVMe and MMC; virtio; SCSI, whose page 0x80 has a header of four bytes that ends with the length.
+/// NVMe and MMC; virtio; SCSI, whose page 0x80 has a header of four bytes that ends with the
+/// length.
 fn serial(tree: &mut HostTree, dir: &str) -> Option<String> {
     if let Some(serial) = tree.text(&format!("{dir}/device/serial")) {
         return Some(serial);
@@ -118,7 +120,7 @@ fn serial(tree: &mut HostTree, dir: &str) -> Option<String> {
     if let Some(serial) = tree.text(&format!("{dir}/serial")) {
         return Some(serial);
     }
-    let page = tree.read(&format!("{dir}/device/vpd_pg80"), ATTRIBUTE_BYTES_MAX).ok()?;
+    let page = tree.attribute(&format!("{dir}/device/vpd_pg80"))?;
     let text = page.get(4..4 + usize::from(*page.get(3)?))?;
     let text = std::str::from_utf8(text).ok()?.trim();
     (!text.is_empty()).then(|| text.to_owned())

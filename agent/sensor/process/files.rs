@@ -10,7 +10,8 @@ use sluice_core::sample::DeviceFile;
 
 use crate::sensor::tree::{HostTree, decimal, path_bytes};
 
-/// Most open files looked at in one process; the usual hard limit of a process is 1,048,576, the usual use under 100.
+/// Most open files looked at in one process; the usual hard limit of a process is 1,048,576, the
+/// usual use under 100.
 const FILES_MAX: usize = 65_536;
 
 /// Most names of open checkpoint files kept for one process: a saver writes a few dozen at a time.
@@ -42,7 +43,8 @@ impl OpenFiles {
         Ok(files.filter_map(|(_, target)| self.device(&path_bytes(&target))).collect())
     }
 
-    /// Files below `dir` that a process has open for writing, sorted. None where they cannot be listed.
+    /// Files below `dir` that a process has open for writing, sorted. None where they cannot be
+    /// listed.
     pub(super) fn written_below(&mut self, pid: u32, dir: &Path) -> Vec<Vec<u8>> {
         let Ok(files) = self.open_files(pid) else { return Vec::new() };
         let below: Vec<(u32, PathBuf)> = files

@@ -1,8 +1,8 @@
 //! Which process belongs to which worker.
 //!
-//! By the marker in its own environment; else by descent from a registered process or a carrier of a marker, for
-//! programs that clear the environment. A daemon that cleared it *and* left its parent is not found, which is why
-//! released devices are also checked by who has them open.
+//! By the marker in its own environment; else by descent from a registered process or a carrier of
+//! a marker, for programs that clear the environment. A daemon that cleared it *and* left its
+//! parent is not found, which is why released devices are also checked by who has them open.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use sluice_core::sample::{ProcessKey, ProcessSample, WorkerProcesses};
 use super::WatchedWorker;
 use super::table::Entry;
 
-/// Most steps from a process up to its first ancestor. Deeper trees do not occur; a loop, seen in a table that
-/// changed while it was read, ends here.
+/// Most steps from a process up to its first ancestor. Deeper trees do not occur; a loop, seen in a
+/// table that changed while it was read, ends here.
 const ANCESTORS_MAX: usize = 256;
 
 /// The worker of each process that has one.
@@ -57,7 +57,8 @@ pub(super) fn assign(entries: &[Entry], watched: &[WatchedWorker]) -> Membership
     Membership { markers }
 }
 
-/// The marker of the nearest process upwards that has one. Process 1 adopts orphans, so descent ends there.
+/// The marker of the nearest process upwards that has one. Process 1 adopts orphans, so descent
+/// ends there.
 fn inherited(entry: &Entry, entries: &[Entry], owned: &BTreeMap<u32, String>) -> Option<String> {
     let mut pid = entry.key.pid;
     for _ in 0..ANCESTORS_MAX {
@@ -77,7 +78,8 @@ fn find(entries: &[Entry], pid: u32) -> Option<&Entry> {
     entries.get(at)
 }
 
-/// The workers with the processes found for them, ordered by marker; watched ones without any included.
+/// The workers with the processes found for them, ordered by marker; watched ones without any
+/// included.
 pub(super) fn workers(
     members: Vec<(String, ProcessSample)>,
     watched: &[WatchedWorker],
@@ -124,7 +126,8 @@ fn main_process(processes: &[ProcessSample], registered: Option<ProcessKey>) -> 
     })
 }
 
-/// Children inherit `LOCAL_RANK` (data loaders have it too): the process that trains is the first that has it.
+/// Children inherit `LOCAL_RANK` (data loaders have it too): the process that trains is the first
+/// that has it.
 fn ranks(processes: &[ProcessSample], entries: &[Entry]) -> Vec<ProcessKey> {
     let is_first = |process: &&ProcessSample| {
         let parent = find(entries, process.parent_pid);

@@ -1,4 +1,5 @@
-//! Reading `/proc/<pid>`: stat, status and environ, as bytes, since names and environments are chosen by anybody.
+//! Reading `/proc/<pid>`: stat, status and environ, as bytes, since names and environments are
+//! chosen by anybody.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,12 +13,12 @@ use crate::sensor::tree::{HostTree, decimal, lossy, words};
 /// Most processes of one pass; Linux's own default limit is 32,768, large hosts raise it.
 const PROCESSES_MAX: usize = 65_536;
 
-/// Most bytes taken of an environment; a marker behind that is not found. Environments of pods with thousands of
-/// service variables have some 100 KB.
+/// Most bytes taken of an environment; a marker behind that is not found. Environments of pods with
+/// thousands of service variables have some 100 KB.
 const ENVIRON_BYTES_MAX: u64 = 1 << 20;
 
-/// A stat line or status file is a page at most.
-const STAT_BYTES_MAX: u64 = 8192;
+/// A status file has some 1,500 bytes, and ten more for each supplementary group.
+const STATUS_BYTES_MAX: u64 = 64 << 10;
 
 /// `<workload>/<attempt>/<rank>` with a name of 253 characters fits twice.
 const MARKER_BYTES_MAX: usize = 512;
@@ -59,7 +60,8 @@ pub(super) struct Stat {
     pub(super) parent_pid: u32,
     pub(super) flags: u64,
     pub(super) start_time_ticks: u64,
-    /// Where the environment lies in the process's memory. Changes with `exec`; 0 without permission.
+    /// Where the environment lies in the process's memory. Changes with `exec`; 0 without
+    /// permission.
     pub(super) env_start: u64,
 }
 
@@ -70,8 +72,9 @@ pub(super) struct ProcessTable {
     environs: HashMap<u32, Remembered>,
 }
 
-/// An environment, and the program it belongs to: `exec` gives the same process another one. Without that check a
-/// worker seen between `fork` and `exec` would keep its launcher's environment for ever.
+/// An environment, and the program it belongs to: `exec` gives the same process another one.
+/// Without that check a worker seen between `fork` and `exec` would keep its launcher's environment
+/// for ever.
 #[derive(Debug)]
 struct Remembered {
     start_time_ticks: u64,
@@ -85,7 +88,8 @@ impl ProcessTable {
         ProcessTable { tree: HostTree::new(host_root), environs: HashMap::new() }
     }
 
-    /// All processes that could be looked at, in ascending order of their ids, and how many were left out for the bound.
+    /// All processes that could be looked at, in ascending order of their ids, and how many were
+    /// left out for the bound.
     pub(super) fn list(&mut self) -> Result<(Vec<Entry>, u32), String> {
         let mut pids = self.pids()?;
         let dropped = super::count(pids.len().saturating_sub(PROCESSES_MAX));
@@ -136,11 +140,11 @@ impl ProcessTable {
     }
 
     pub(super) fn status(&mut self, pid: u32) -> Option<Status> {
-        self.tree.read(&format!("proc/{pid}/status"), STAT_BYTES_MAX).ok().map(parse_status)
+        self.tree.read(&format!("proc/{pid}/status"), STATUS_BYTES_MAX).ok().map(parse_status)
     }
 
     fn stat(&mut self, pid: u32) -> Option<Stat> {
-        parse_stat(self.tree.read(&format!("proc/{pid}/stat"), STAT_BYTES_MAX).ok()?)
+        parse_stat(self.tree.attribute(&format!("proc/{pid}/stat"))?)
     }
 
     /// `None`: the process ended meanwhile.
@@ -168,7 +172,8 @@ impl ProcessTable {
     }
 }
 
-/// `1234 (name) S 1 …`: the name may hold spaces, brackets and line feeds, so the last bracket ends it.
+/// `1234 (name) S 1 …`: the name may hold spaces, brackets and line feeds, so the last bracket ends
+/// it.
 pub(super) fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let open = bytes.iter().position(|byte| *byte == b'(')?;
     let close = bytes.iter().rposition(|byte| *byte == b')').filter(|close| *close > open)?;

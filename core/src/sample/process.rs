@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+#[cfg(test)]
+mod tests;
+
 /// One process for good: a process id alone is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessKey {
@@ -92,7 +95,8 @@ pub struct ProcessSample {
     pub comm: String,
     /// Effective user. `None` where the status could not be read.
     pub uid: Option<u32>,
-    /// `SLUICE_WORKER` in the environment it was started with. `None` where absent; see `is_environ_readable`.
+    /// `SLUICE_WORKER` in the environment it was started with. `None` where absent; see
+    /// `is_environ_readable`.
     pub marker: Option<String>,
     /// `LOCAL_RANK` is in the environment it was started with.
     pub has_local_rank: bool,
@@ -100,7 +104,8 @@ pub struct ProcessSample {
     pub is_environ_readable: bool,
     /// Accelerator files it has open. `None` where its files could not be listed.
     pub devices: Option<BTreeSet<DeviceFile>>,
-    /// Files below the worker's checkpoint directory it has open for writing, as it sees their paths; at most 256.
+    /// Files below the worker's checkpoint directory it has open for writing, as it sees their
+    /// paths; at most 256.
     pub open_checkpoint_files: Vec<Vec<u8>>,
     /// What it does with signals. `None` where the status could not be read.
     pub signals: Option<SignalMasks>,
@@ -113,15 +118,18 @@ pub struct WorkerProcesses {
     pub marker: String,
     /// The agent was told of this worker. `false`: a leftover of somebody else's.
     pub is_watched: bool,
-    /// The registered process while it lives, else the oldest carrier of the marker whose parent carries it not.
+    /// The registered process while it lives, else the oldest carrier of the marker whose parent
+    /// carries it not.
     pub main: Option<ProcessKey>,
     /// Processes with `LOCAL_RANK` whose parent lacks it: the ones that train.
     pub ranks: Vec<ProcessKey>,
-    /// Carriers of the marker and descendants of carriers or of the registered process, ordered by key.
+    /// Carriers of the marker and descendants of carriers or of the registered process, ordered by
+    /// key.
     pub processes: Vec<ProcessSample>,
     /// Accelerator files that any of them has open.
     pub devices: BTreeSet<DeviceFile>,
-    /// Every process's files could be listed: only then does an empty `devices` mean that none is held.
+    /// Every process's files could be listed: only then does an empty `devices` mean that none is
+    /// held.
     pub are_devices_certain: bool,
 }
 

@@ -76,8 +76,9 @@ pub enum IdentitySource {
 /// Which Google disk a block device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoogleDisk {
-    /// The device name given when the disk was attached; usually the disk's name, with `_regional` for regional disks.
-    /// Characters: `[.a-zA-Z0-9_-]`, at most 128. `None` where only the class is known.
+    /// The device name given when the disk was attached; usually the disk's name, with `_regional`
+    /// for regional disks. Characters: `[.a-zA-Z0-9_-]`, at most 128. `None` where only the class
+    /// is known.
     pub device_name: Option<String>,
     /// What it is.
     pub class: DiskClass,
@@ -94,8 +95,8 @@ pub struct VolumeIdentity {
     pub name: String,
     /// Its number. `None` where sysfs does not tell.
     pub number: Option<DeviceNumber>,
-    /// Rises with every disk that appears, so a reused name is a new disk. Partitions carry their disk's.
-    /// `None` before kernel 5.15.
+    /// Rises with every disk that appears, so a reused name is a new disk. Partitions carry their
+    /// disk's. `None` before kernel 5.15.
     pub diskseq: Option<u64>,
     /// What sort of device it is.
     pub kind: VolumeKind,
@@ -103,7 +104,8 @@ pub struct VolumeIdentity {
     pub slaves: Vec<String>,
     /// Devices made of it, ordered. Source: `holders/`. Bytes must not be summed over both layers.
     pub holders: Vec<String>,
-    /// Capacity. Unit: bytes. Source: `size`, in sectors of 512 bytes whatever the device's own sector is.
+    /// Capacity. Unit: bytes. Source: `size`, in sectors of 512 bytes whatever the device's own
+    /// sector is.
     pub size_bytes: Option<u64>,
     /// Smallest unit it addresses. Unit: bytes. Source: `queue/logical_block_size`.
     pub logical_sector_bytes: Option<u32>,
@@ -155,7 +157,8 @@ pub struct FlushCounters {
 
 /// Counters since the device appeared.
 ///
-/// Source: `/proc/diskstats`. Times are 32-bit in the kernel and wrap: at 114 requests in flight after 10.5 hours.
+/// Source: `/proc/diskstats`. Times are 32-bit in the kernel and wrap: at 114 requests in flight
+/// after 10.5 hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeCounters {
     /// Completed reads.
@@ -174,11 +177,13 @@ pub struct VolumeCounters {
     pub write_bytes: u64,
     /// Spent writing, summed over requests. Unit: milliseconds; wraps at 2^32.
     pub write_time_ms: u32,
-    /// Requests in flight at this moment. `None` where the kernel printed nonsense (old kernels print -1).
+    /// Requests in flight at this moment. `None` where the kernel printed nonsense (old kernels
+    /// print -1).
     pub in_flight: Option<u32>,
     /// With at least one request in flight. Unit: milliseconds; wraps at 2^32.
     pub io_time_ms: u32,
-    /// Requests in flight, summed over time. Unit: milliseconds; wraps at 2^32. Includes discards and flushes.
+    /// Requests in flight, summed over time. Unit: milliseconds; wraps at 2^32. Includes discards
+    /// and flushes.
     pub weighted_io_time_ms: u32,
     /// `None` before kernel 4.18.
     pub discard: Option<DiscardCounters>,
@@ -205,8 +210,8 @@ pub struct VolumeRates {
     pub write_await_us: Option<u64>,
     /// Mean number of requests in flight. Unit: thousandths of a request.
     pub queue_length_milli: u64,
-    /// Share of the time with at least one request in flight. Range: 0..=1000. Says nothing about saturation
-    /// on devices that serve requests in parallel: decide nothing by it.
+    /// Share of the time with at least one request in flight. Range: 0..=1000. Says nothing about
+    /// saturation on devices that serve requests in parallel: decide nothing by it.
     pub utilisation_permille: u32,
 }
 
@@ -215,12 +220,13 @@ pub struct VolumeRates {
 pub struct VolumeSample {
     /// What it is.
     pub identity: VolumeIdentity,
-    /// Read-ahead in force for files opened from now on. Unit: KiB. Source: `queue/read_ahead_kb` of
-    /// [`VolumeIdentity::queue_owner`]. 0 switches read-ahead off.
+    /// Read-ahead in force for files opened from now on. Unit: KiB. Source: `queue/read_ahead_kb`
+    /// of [`VolumeIdentity::queue_owner`]. 0 switches read-ahead off.
     pub read_ahead_kb: Option<u64>,
     /// Since it appeared. `None` where `/proc/diskstats` has no usable line for it.
     pub counters: Option<VolumeCounters>,
-    /// Since the previous sample. `None` for a new disk, after a counter went back, or without counters.
+    /// Since the previous sample. `None` for a new disk, after a counter went back, or without
+    /// counters.
     pub rates: Option<VolumeRates>,
 }
 
@@ -281,8 +287,9 @@ pub struct MountTableSample {
 
 /// The block device a mount shows, if it is one of `volumes`.
 ///
-/// By device number; where the filesystem has an anonymous number (btrfs), by the device it was mounted from; and for
-/// a block volume handed to a pod (a bind of a `devtmpfs` node), by the node's name.
+/// By device number; where the filesystem has an anonymous number (btrfs), by the device it was
+/// mounted from; and for a block volume handed to a pod (a bind of a `devtmpfs` node), by the
+/// node's name.
 #[must_use]
 pub fn volume_of<'a>(mount: &MountSample, volumes: &'a [VolumeSample]) -> Option<&'a VolumeSample> {
     if mount.number.major != 0 {
