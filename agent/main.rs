@@ -1,2 +1,6 @@
 //! `agent`.
+mod checkpoint;
+mod journal;
+mod sensor;
+mod signals;
 fn main() {}
