@@ -113,7 +113,15 @@ pub(crate) struct Journal {
     /// Flushing this makes names durable.
     directory_file: File,
     /// Held as long as the journal; the system lets go of it when the process ends, however.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Journal {
+    /// Closing alone would not do: a child that was just forked and has not yet executed its program
+    /// holds the same lock for a moment.
+    fn drop(&mut self) {
+        let _ended_with_the_process_at_the_latest = self.lock.unlock();
+    }
 }
 
 impl Journal {
@@ -133,7 +141,7 @@ impl Journal {
         }
         let lock = lock(&directory)?;
         let directory_file = File::open(&directory).map_err(io_error("open", &directory))?;
-        let journal = Self { directory, directory_file, _lock: lock };
+        let journal = Self { directory, directory_file, lock };
         journal.remove_half_written()?;
         Ok(journal)
     }
