@@ -1,0 +1,196 @@
+//! `sluice explain`: why a workload waits, or was drained, and what that cost.
+
+#[cfg(test)]
+mod tests;
+
+use clap::Args;
+use jiff::Timestamp;
+use sluice::wire::pb;
+use sluice_core::id::WorkloadName;
+
+use crate::args::Global;
+use crate::ask;
+use crate::connect::{Arbiter, request};
+use crate::describe::{alternatives, timeline};
+use crate::failure::Failure;
+use crate::get::{phase, state};
+use crate::output::{self, Document, Format};
+use crate::paint::dim;
+use crate::table::{Sheet, columns};
+use crate::text::{NOTHING, age_or_dash, device_seconds, or_dash, safe, span};
+use crate::view::drain::{AccountView, DrainView};
+use crate::view::explain::{CandidateView, DecisionView, ExplainView};
+use crate::view::workload::WorkloadView;
+
+/// Most decisions that are shown to people; JSON has all that the arbiter sends.
+const DECISIONS_SHOWN_MAX: usize = 20;
+
+/// Says why a workload waits or was drained, and what that cost.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Shown are: the reason and what can be done; the queue's quota; who is ahead; which running workloads
+could make room and what that would cost; each drain with the modes that were not taken and their
+numbers; what was at risk, lost and saved, in seconds of one GPU; the decisions in order.
+
+Examples:
+  sluice explain train-x7k2p
+  sluice explain train-x7k2p -o json | jq .drains[].account")]
+pub(crate) struct ExplainArgs {
+    /// The workload.
+    name: WorkloadName,
+    /// How to print it.
+    #[arg(long, short, value_enum, default_value = "table", value_name = "FORMAT")]
+    output: Format,
+}
+
+/// Runs `sluice explain`.
+///
+/// # Errors
+/// The arbiter does not answer, or there is no such workload.
+pub(crate) async fn explain(global: &Global, args: ExplainArgs) -> Result<(), Failure> {
+    let arbiter = Arbiter::connect(global).await?;
+    let mut admin = arbiter.admin();
+    let message = pb::ExplainRequest { name: args.name.to_string() };
+    let call = admin.explain(request(message, arbiter.timeout()));
+    let answer = arbiter.ask(&format!("could not explain {}", args.name), call).await?;
+    let queues = ask::queues(&arbiter).await?;
+    let view = ExplainView::of(&answer, &queues, Timestamp::now());
+    if let Some(text) = output::encode(args.output, &Document::new("Explanation", &view))? {
+        return output::write_stdout(text.as_bytes());
+    }
+    output::print(global.color, &render(&view))
+}
+
+fn render(view: &ExplainView) -> String {
+    let mut text = headline(&view.workload);
+    let mut sheet = Sheet::new();
+    sheet.section("Why");
+    why(&mut sheet, view);
+    if !view.candidates.is_empty() {
+        let rows: Vec<Vec<String>> = view.candidates.iter().map(candidate).collect();
+        let titles = ["", "WORKLOAD", "PRIORITY", "DEVICES", "COST", "WHY"];
+        sheet.section("Who could make room").table(&titles, &rows);
+    }
+    for drain in &view.drains {
+        sheet.section(&drain_headline(drain, &view.workload.name));
+        drain_parts(&mut sheet, drain);
+    }
+    sheet.section("Decisions").lines(&decisions(&view.decisions));
+    text.push_str(&sheet.finish());
+    text
+}
+
+fn headline(workload: &WorkloadView) -> String {
+    let since =
+        workload.phase_since.map(|w| format!(" for {}", span(w.age_ms))).unwrap_or_default();
+    let nodes = match workload.nodes().join(", ") {
+        nodes if nodes.is_empty() => String::new(),
+        nodes => format!(" on {}", safe(&nodes)),
+    };
+    format!(
+        "Workload {} in queue {} with priority {}: {}{since}{nodes}\n\n",
+        safe(&workload.name),
+        safe(&workload.queue),
+        workload.priority,
+        phase(workload.phase)
+    )
+}
+
+fn why(sheet: &mut Sheet, view: &ExplainView) {
+    let workload = &view.workload;
+    let reason = &workload.reason;
+    sheet.field("Reason", format!("{} [{}]", safe(&reason.message), safe(&reason.code)));
+    if !reason.hint.is_empty() {
+        sheet.field("Hint", safe(&reason.hint));
+    }
+    let asked: Vec<String> = workload
+        .resources
+        .iter()
+        .map(|(name, n)| format!("{} {}", n.saturating_mul(workload.nnodes.into()), safe(name)))
+        .collect();
+    sheet.field("Asks for", or_dash(&asked.join(", ")));
+    for usage in view.queue.iter().flat_map(|q| &q.usage) {
+        if workload.resources.contains_key(&usage.resource) {
+            let (used, nominal) = (usage.used, usage.nominal);
+            let of = format!("{used} of {nominal} {} are in use", safe(&usage.resource));
+            sheet.field("Quota", of);
+        }
+    }
+    if workload.ahead_count > 0 {
+        let names = safe(&workload.ahead.join(", "));
+        sheet.field("Ahead", format!("{}: {names}", workload.ahead_count));
+    }
+    sheet.optional("Waited", workload.waited_ms.map(span));
+    sheet.optional("Resumes from", workload.resume_step.map(|step| format!("step {step}")));
+    let missing = workload.nnodes.saturating_sub(u32::try_from(workload.ranks.len()).unwrap_or(0));
+    if missing > 0 {
+        sheet.field("Missing", format!("{missing} of {} ranks", workload.nnodes));
+    }
+}
+
+fn candidate(candidate: &CandidateView) -> Vec<String> {
+    vec![
+        if candidate.chosen { "*" } else { "" }.to_owned(),
+        safe(&candidate.workload),
+        candidate.priority.to_string(),
+        candidate.devices.to_string(),
+        device_seconds(candidate.cost_device_ms),
+        safe(&candidate.reason.message),
+    ]
+}
+
+/// Whether this workload made room or got it.
+fn drain_headline(drain: &DrainView, name: &str) -> String {
+    let other = drain.beneficiary.as_deref().unwrap_or("nobody in particular");
+    let role = if drain.victim == name {
+        format!("it made room for {}", safe(other))
+    } else {
+        format!("{} made room for it", safe(&drain.victim))
+    };
+    let ago = drain.planned_at.map(|w| format!(", {} ago", span(w.age_ms))).unwrap_or_default();
+    format!("Drain {}: {role}{ago}", safe(&drain.id))
+}
+
+fn drain_parts(sheet: &mut Sheet, drain: &DrainView) {
+    let forced =
+        if drain.forced { " (nothing that saves the work fitted the deadline)" } else { "" };
+    sheet.field("State", format!("{} by {}{forced}", state(&drain.state), drain.mode));
+    sheet.field("Cause", safe(&drain.cause.message));
+    sheet.optional("Cost", drain.account.as_ref().map(cost));
+    let saved = drain.saved.as_ref();
+    sheet.optional("Saved", saved.map(|c| format!("step {} in {}", c.step, safe(&c.path))));
+    sheet.lines("\n").lines(&alternatives(drain)).lines("\n").lines(&timeline(drain));
+}
+
+fn cost(account: &AccountView) -> String {
+    let restart = account.restart_ms.map(|ms| format!("; the restart took {}", span(ms)));
+    format!(
+        "{} were at risk, {} lost, {} saved, {} idle{}",
+        device_seconds(account.at_risk_device_ms),
+        device_seconds(account.lost_device_ms),
+        device_seconds(account.saved_device_ms),
+        device_seconds(account.idle_device_ms),
+        restart.unwrap_or_default()
+    )
+}
+
+fn decisions(decisions: &[DecisionView]) -> String {
+    let left_out = decisions.len().saturating_sub(DECISIONS_SHOWN_MAX);
+    let rows: Vec<Vec<String>> = decisions[left_out..]
+        .iter()
+        .map(|d| {
+            let place = d.drain.as_deref().or(d.node.as_deref()).map_or(NOTHING.to_owned(), safe);
+            let why = format!("{} [{}]", safe(&d.reason.message), safe(&d.reason.code));
+            vec![age_or_dash(d.at.map(|w| w.age_ms)), or_dash(&d.kind), place, why]
+        })
+        .collect();
+    let mut text = String::new();
+    if left_out > 0 {
+        text.push_str(&dim(&format!("({left_out} older ones: -o json shows all)")));
+        text.push('\n');
+    }
+    if rows.is_empty() {
+        return "none".to_owned();
+    }
+    text + &columns(&["AGO", "KIND", "IN", "WHY"], &rows)
+}

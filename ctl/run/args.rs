@@ -1,0 +1,239 @@
+//! The flags of `sluice run`, checked before anything is submitted.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use nix::sys::signal::Signal;
+
+use sluice::wire::pb;
+use sluice_core::id::{NodeName, QueueName, ResourceName, WorkloadName};
+use sluice_core::workload::{RANKS_MAX, RESOURCES_MAX};
+
+use super::command;
+use crate::args::parse_span;
+use crate::failure::Failure;
+
+const HELP: &str = "\
+The worker is started in its own process group with this environment:
+  SLUICE_WORKLOAD, SLUICE_WORKER (<workload>/<attempt>/<rank>), SLUICE_NODE, SLUICE_DEVICES,
+  SLUICE_CHECKPOINT_DIR, CUDA_VISIBLE_DEVICES, RANK, LOCAL_RANK, WORLD_SIZE
+Standard input, output and error are its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to
+it. Its terminal stays with sluice run: a worker that reads from a terminal is stopped by it.
+
+When the worker is drained it ends, and starts again when it is admitted again: it should resume
+from the newest checkpoint in $SLUICE_CHECKPOINT_DIR. The arbiter may be restarted meanwhile.
+
+Exit status:
+  the worker's own; 128+N if signal N ended it
+  1    the workload was cancelled, or another rank of it failed (the worker was ended)
+  64   bad flags · 69 no arbiter or no agent reachable
+  126  the command cannot be executed · 127 the command does not exist
+  130  interrupted while it waited: the workload is cancelled
+
+Examples:
+  sluice run --resource nvidia.com/gpu=2 --checkpoint-dir /data/ckpt -- python train.py
+  sluice run --queue prod --priority 100 -- ./serve --port 8000
+  sluice run --save-signal USR1 --checkpoint-dir out -- ./train.sh
+  sluice run --name big --nnodes 2 --node-rank 0 -- torchrun train.py    (and rank 1 likewise)";
+
+/// Runs a command when it is its turn, and again after each drain.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct RunArgs {
+    /// Queue that the workload is charged to.
+    #[arg(long, default_value = "default")]
+    queue: QueueName,
+    /// Higher goes first and may preempt lower.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_name = "NUMBER")]
+    priority: i32,
+    /// What each rank needs; may be repeated. Without it: nvidia.com/gpu=1.
+    #[arg(long = "resource", value_name = "NAME=COUNT", value_parser = parse_resource)]
+    resources: Vec<(ResourceName, u64)>,
+    /// Name of the workload. Without it: the command's name and five random characters.
+    #[arg(long)]
+    name: Option<WorkloadName>,
+    /// Ranks of the gang: all start or none. Each needs its own sluice run with the same --name.
+    #[arg(long, default_value_t = 1, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+    nnodes: u32,
+    /// Which rank this is, from 0.
+    #[arg(long, default_value_t = 0, value_name = "RANK")]
+    node_rank: u32,
+    /// Where the worker keeps its checkpoints; created if it does not exist.
+    #[arg(long, value_name = "DIR")]
+    checkpoint_dir: Option<PathBuf>,
+    /// How they look; auto finds it out.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        value_name = "FORMAT",
+        requires = "checkpoint_dir"
+    )]
+    checkpoint_format: CheckpointFormat,
+    /// Signal that makes the worker save: USR1, SIGUSR1 or 10.
+    #[arg(long, value_name = "SIGNAL", value_parser = parse_signal)]
+    save_signal: Option<i32>,
+    /// The worker ends by itself after it has saved on that signal.
+    #[arg(long, requires = "save_signal")]
+    exits_after_save: bool,
+    /// How long this workload waits for the checkpoint of one it preempts. Without it: the
+    /// arbiter's default.
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    drain_deadline: Option<Duration>,
+    /// Run only on this node of those whose agents are reachable here; may be repeated.
+    #[arg(long = "node", value_name = "NAME")]
+    nodes: Vec<NodeName>,
+    /// Say nothing but errors.
+    #[arg(long, short)]
+    quiet: bool,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// How checkpoints look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CheckpointFormat {
+    /// Found out from what lies in the directory.
+    Auto,
+    /// checkpoint-N/ directories of the Hugging Face Trainer.
+    HuggingFace,
+    /// Written under a temporary name and renamed.
+    Rename,
+}
+
+impl CheckpointFormat {
+    fn wire(self) -> pb::CheckpointFormat {
+        match self {
+            Self::Auto => pb::CheckpointFormat::Unspecified,
+            Self::HuggingFace => pb::CheckpointFormat::HuggingFace,
+            Self::Rename => pb::CheckpointFormat::Rename,
+        }
+    }
+}
+
+/// What is to be run: the flags after all checks.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// What is submitted.
+    pub(crate) spec: pb::WorkloadSpec,
+    /// The rank of this process.
+    pub(crate) rank: u32,
+    /// The program's file.
+    pub(crate) program: PathBuf,
+    /// The command as given, at least one word.
+    pub(crate) command: Vec<OsString>,
+    /// If not empty: only these nodes.
+    pub(crate) nodes: Vec<NodeName>,
+    /// Say nothing but errors.
+    pub(crate) quiet: bool,
+}
+
+impl RunArgs {
+    /// Checks the flags against this machine; creates the checkpoint directory.
+    ///
+    /// # Errors
+    /// 126 or 127 for the command, 64 for everything else.
+    pub(crate) fn plan(self) -> Result<Plan, Failure> {
+        if self.node_rank >= self.nnodes {
+            let (rank, nnodes) = (self.node_rank, self.nnodes);
+            let message = format!("--node-rank is {rank} but must be below --nnodes {nnodes}");
+            return Err(Failure::usage(message).hint("ranks count from 0"));
+        }
+        if self.nnodes > 1 && self.name.is_none() {
+            let message = "--nnodes is above 1 but --name is missing";
+            return Err(Failure::usage(message).hint("give all ranks of the gang the same --name"));
+        }
+        let program = command::find(&self.command[0])?;
+        let checkpoint_dir = self.checkpoint_dir.as_deref().map(checkpoint_dir).transpose()?;
+        let name = match self.name {
+            Some(name) => name.to_string(),
+            None => command::workload_name(&program, &mut fastrand::Rng::new()),
+        };
+        let spec = pb::WorkloadSpec {
+            name,
+            queue: self.queue.to_string(),
+            priority: self.priority,
+            nnodes: self.nnodes,
+            resources: resources(self.resources)?,
+            checkpoint_dir: checkpoint_dir.unwrap_or_default(),
+            checkpoint_format: self.checkpoint_format.wire().into(),
+            save_signal: self.save_signal.unwrap_or(0),
+            exits_after_save: self.exits_after_save,
+            drain_deadline_ms: self.drain_deadline.map_or(0, |d| {
+                u64::try_from(d.as_millis()).expect("the parser allows a week at most")
+            }),
+            command: self.command.iter().map(|c| c.to_string_lossy().into_owned()).collect(),
+        };
+        let (rank, command, nodes, quiet) = (self.node_rank, self.command, self.nodes, self.quiet);
+        Ok(Plan { spec, rank, program, command, nodes, quiet })
+    }
+}
+
+fn resources(given: Vec<(ResourceName, u64)>) -> Result<BTreeMap<String, u64>, Failure> {
+    if given.is_empty() {
+        return Ok(BTreeMap::from([("nvidia.com/gpu".to_owned(), 1)]));
+    }
+    if given.len() > RESOURCES_MAX {
+        let message = format!("--resource is given {} times", given.len());
+        return Err(Failure::usage(message).hint(format!("at most {RESOURCES_MAX} are allowed")));
+    }
+    let mut resources = BTreeMap::new();
+    for (name, count) in given {
+        if resources.insert(name.to_string(), count).is_some() {
+            return Err(Failure::usage(format!("--resource {name} is given twice")));
+        }
+    }
+    Ok(resources)
+}
+
+/// The directory as an absolute path, created if it does not exist.
+fn checkpoint_dir(dir: &Path) -> Result<String, Failure> {
+    let shown = dir.display();
+    let usage = |why: String| Failure::usage(format!("--checkpoint-dir \"{shown}\" {why}"));
+    let absolute = std::path::absolute(dir).map_err(|e| usage(format!("is no path: {e}")))?;
+    if absolute.exists() && !absolute.is_dir() {
+        return Err(usage("is not a directory".to_owned()).hint("give the directory it lies in"));
+    }
+    std::fs::create_dir_all(&absolute)
+        .map_err(|e| usage(format!("does not exist and could not be created: {e}")))?;
+    let text = absolute.into_os_string().into_string();
+    text.map_err(|_| usage("has a name that is not UTF-8".to_owned()))
+}
+
+fn parse_resource(text: &str) -> Result<(ResourceName, u64), String> {
+    let expected = "expected NAME=COUNT such as nvidia.com/gpu=2";
+    let (name, count) = text.split_once('=').ok_or(expected)?;
+    let name = name.parse().map_err(|e: sluice_core::id::NameError| e.to_string())?;
+    match count.parse() {
+        Ok(count) if count > 0 => Ok((name, count)),
+        Ok(_) => Err(format!("the count is 0; {expected}")),
+        Err(_) => Err(format!("{count:?} is not a whole number; {expected}")),
+    }
+}
+
+/// A signal by name (with or without SIG) or number.
+fn parse_signal(text: &str) -> Result<i32, String> {
+    let expected = "expected a signal such as USR1, SIGUSR1 or 10";
+    let number = match text.parse::<i32>() {
+        Ok(number) => number,
+        Err(_) => {
+            let upper = text.to_ascii_uppercase();
+            let full = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };
+            full.parse::<Signal>().map_err(|_| expected.to_owned())? as i32
+        }
+    };
+    if !(1..=64).contains(&number) {
+        return Err(format!("{number} is no signal number (1 to 64); {expected}"));
+    }
+    if [Signal::SIGKILL as i32, Signal::SIGSTOP as i32].contains(&number) {
+        return Err("no process can save on KILL or STOP: they cannot be caught".to_owned());
+    }
+    Ok(number)
+}

@@ -1,0 +1,90 @@
+use clap::Parser as _;
+
+use super::*;
+use crate::args::{Cli, Command};
+
+fn plan(line: &[&str]) -> Result<Plan, Failure> {
+    let cli = Cli::try_parse_from([&["sluice", "run"], line].concat()).expect("parses");
+    let Command::Run(args) = cli.command else { panic!("is not run") };
+    args.plan()
+}
+
+#[test]
+fn flags_become_a_spec() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let checkpoints = dir.path().join("a/b").display().to_string();
+    let line = [
+        "--queue",
+        "prod",
+        "--priority",
+        "-5",
+        "--resource",
+        "nvidia.com/gpu=2",
+        "--name",
+        "x",
+        "--checkpoint-dir",
+        &checkpoints,
+        "--checkpoint-format",
+        "rename",
+        "--save-signal",
+        "usr1",
+        "--drain-deadline",
+        "45s",
+        "--",
+        "sh",
+        "-c",
+        "exit 3",
+    ];
+    let plan = plan(&line).expect("is accepted");
+    let expected = pb::WorkloadSpec {
+        name: "x".to_owned(),
+        queue: "prod".to_owned(),
+        priority: -5,
+        nnodes: 1,
+        resources: BTreeMap::from([("nvidia.com/gpu".to_owned(), 2)]),
+        checkpoint_dir: checkpoints.clone(),
+        checkpoint_format: pb::CheckpointFormat::Rename.into(),
+        save_signal: 10,
+        exits_after_save: false,
+        drain_deadline_ms: 45_000,
+        command: vec!["sh".to_owned(), "-c".to_owned(), "exit 3".to_owned()],
+    };
+    assert_eq!(plan.spec, expected);
+    assert!(Path::new(&checkpoints).is_dir(), "the directory is created");
+}
+
+#[test]
+fn one_gpu_is_asked_for_by_default() {
+    let plan = plan(&["--", "true"]).expect("is accepted");
+    assert_eq!(plan.spec.resources, BTreeMap::from([("nvidia.com/gpu".to_owned(), 1)]));
+    assert!(plan.spec.name.starts_with("true-"), "{}", plan.spec.name);
+}
+
+#[test]
+fn what_cannot_work_is_refused_before_it_is_submitted() {
+    let exit = |line: &[&str]| plan(line).expect_err("is refused").exit;
+    assert_eq!(exit(&["--", "no-such-command-anywhere"]), 127);
+    assert_eq!(exit(&["--", "/etc/passwd"]), 126);
+    assert_eq!(exit(&["--checkpoint-dir", "/etc/passwd", "--", "true"]), 64);
+    assert_eq!(exit(&["--nnodes", "2", "--", "true"]), 64);
+    assert_eq!(exit(&["--name", "x", "--node-rank", "1", "--", "true"]), 64);
+    assert_eq!(exit(&["--resource", "a=1", "--resource", "a=2", "--", "true"]), 64);
+}
+
+#[test]
+fn signals_have_names_and_numbers() {
+    for text in ["USR1", "SIGUSR1", "usr1", "10"] {
+        assert_eq!(parse_signal(text), Ok(10), "{text}");
+    }
+    for text in ["KILL", "19", "0", "65", "NOPE", ""] {
+        assert!(parse_signal(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn resources_have_a_name_and_a_count() {
+    assert!(parse_resource("nvidia.com/gpu=2").is_ok());
+    for text in ["nvidia.com/gpu", "=2", "a=0", "a=-1", "a=1.5", "a b=1"] {
+        assert!(parse_resource(text).is_err(), "{text}");
+    }
+}

@@ -1,0 +1,144 @@
+//! Block devices.
+
+use serde::Serialize;
+use sluice::wire::pb;
+
+use super::super::workload::non_empty;
+
+/// A block device of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct VolumeView {
+    /// Its node.
+    pub(crate) node: String,
+    /// Its name in the kernel, such as `nvme0n1`.
+    pub(crate) device: String,
+    /// Device number, `major:minor`.
+    pub(crate) number: String,
+    /// Tells a reused name from the old one; `null` before Linux 5.15.
+    pub(crate) diskseq: Option<u64>,
+    /// `disk`, `partition`, `loop`, ...
+    pub(crate) kind: String,
+    /// Name of the Hyperdisk or Persistent Disk; `null` if it is none.
+    pub(crate) cloud_disk: Option<String>,
+    /// As the disk tells.
+    pub(crate) model: Option<String>,
+    /// As the disk tells.
+    pub(crate) serial: Option<String>,
+    /// Its size.
+    pub(crate) size_bytes: u64,
+    /// Logical sector.
+    pub(crate) logical_sector_bytes: u32,
+    /// Physical sector.
+    pub(crate) physical_sector_bytes: u32,
+    /// Whether the kernel refuses writes.
+    pub(crate) read_only: bool,
+    /// Whether it spins.
+    pub(crate) rotational: bool,
+    /// How far the kernel reads ahead.
+    pub(crate) read_ahead_bytes: Option<u64>,
+    /// The I/O scheduler.
+    pub(crate) scheduler: Option<String>,
+    /// Rates over the last sampling interval; `null` before the second sample.
+    pub(crate) rates: Option<RatesView>,
+    /// Requests in flight.
+    pub(crate) in_flight: Option<u64>,
+    /// Where it is mounted.
+    pub(crate) mounts: Vec<MountView>,
+    /// Devices below it.
+    pub(crate) below: Vec<String>,
+    /// Where the facts come from.
+    pub(crate) source: String,
+    /// How old they are; `null` if that is not known.
+    pub(crate) age_ms: Option<u64>,
+}
+
+/// Rates over one sampling interval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct RatesView {
+    /// The interval.
+    pub(crate) interval_ms: u64,
+    /// Bytes read.
+    pub(crate) read_bytes_per_second: u64,
+    /// Bytes written.
+    pub(crate) write_bytes_per_second: u64,
+    /// Thousandths of requests.
+    pub(crate) reads_per_second_milli: u64,
+    /// Thousandths of requests.
+    pub(crate) writes_per_second_milli: u64,
+    /// Mean time of a read, queueing included; `null` if there was none.
+    pub(crate) read_await_us: Option<u64>,
+    /// Mean time of a write; `null` if there was none.
+    pub(crate) write_await_us: Option<u64>,
+    /// Mean length of the queue, in thousandths.
+    pub(crate) queue_length_milli: u64,
+    /// Share of the time in which it was busy.
+    pub(crate) busy_permille: u32,
+}
+
+/// A mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct MountView {
+    /// Where.
+    pub(crate) mount_point: String,
+    /// File system.
+    pub(crate) fs_type: String,
+    /// Whether this mount is read-only.
+    pub(crate) read_only: bool,
+    /// Its options.
+    pub(crate) options: String,
+}
+
+impl VolumeView {
+    pub(super) fn of(volume: &pb::Volume, node: &str) -> Self {
+        Self {
+            node: node.to_owned(),
+            device: volume.device.clone(),
+            number: format!("{}:{}", volume.major, volume.minor),
+            diskseq: volume.diskseq,
+            kind: volume.kind.clone(),
+            cloud_disk: non_empty(&volume.cloud_disk),
+            model: non_empty(&volume.model),
+            serial: non_empty(&volume.serial),
+            size_bytes: volume.size_bytes,
+            logical_sector_bytes: volume.logical_sector_bytes,
+            physical_sector_bytes: volume.physical_sector_bytes,
+            read_only: volume.read_only,
+            rotational: volume.rotational,
+            read_ahead_bytes: volume.read_ahead_bytes,
+            scheduler: non_empty(&volume.scheduler),
+            rates: volume.rates.as_ref().map(RatesView::of),
+            in_flight: volume.counters.as_ref().map(|c| c.in_flight),
+            mounts: volume.mounts.iter().map(MountView::of).collect(),
+            below: volume.below.clone(),
+            source: volume.source.clone(),
+            age_ms: volume.age_ms,
+        }
+    }
+}
+
+impl RatesView {
+    fn of(rates: &pb::VolumeRates) -> Self {
+        Self {
+            interval_ms: rates.interval_ms,
+            read_bytes_per_second: rates.read_bytes_per_second,
+            write_bytes_per_second: rates.write_bytes_per_second,
+            reads_per_second_milli: rates.reads_per_second_milli,
+            writes_per_second_milli: rates.writes_per_second_milli,
+            read_await_us: rates.read_await_us,
+            write_await_us: rates.write_await_us,
+            queue_length_milli: rates.queue_length_milli,
+            busy_permille: rates.busy_permille,
+        }
+    }
+}
+
+impl MountView {
+    fn of(mount: &pb::Mount) -> Self {
+        Self {
+            mount_point: mount.mount_point.clone(),
+            fs_type: mount.fs_type.clone(),
+            read_only: mount.read_only,
+            options: mount.options.clone(),
+        }
+    }
+}
