@@ -23,3 +23,6 @@ pub mod topology;
 pub mod weight;
 pub mod whatif;
 pub mod workload;
+
+#[cfg(test)]
+mod fixture;

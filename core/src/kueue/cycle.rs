@@ -17,21 +17,28 @@ use super::flavor::{Assignment, Progress};
 use super::matching::Labels;
 use super::name::{QueueName, WorkloadKey};
 use super::order::{Pending, RequeueReason};
-use super::preempt::{FairStrategy, Victim, VictimRule};
+use super::preempt::{FairSharing, Victim, VictimRule};
 use super::reason::PendingReason;
 use super::snapshot::Snapshot;
 use super::workload::{Admission, EvictionReason};
 
-/// Rules of a cycle that can be switched off.
+/// Rules of a cycle that can be switched off, with the names of Kueue's feature gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// Admit fewer pods where a workload allows it.
+    /// Admit fewer pods where a workload allows it (`PartialAdmission`).
     PartialAdmission,
-    /// Choose again for a workload whose victims another one has taken in the same cycle.
+    /// Choose again for a workload whose victims another one has taken in the same cycle
+    /// (`RecomputeAssignmentUponPreemptionTargetsOverlap`).
     RecomputeOnOverlap,
-    /// Choose again for a workload whose places another one has taken in the same cycle.
+    /// Choose again for a workload whose places another one has taken in the same cycle
+    /// (`TASRecomputeAssignmentWithinSchedulingCycle`).
     RecomputePlacement,
-    /// Evict a workload at once if a broken node under it cannot be replaced.
+    /// Higher priority first, among workloads that borrow alike (`PrioritySortingWithinCohort`).
+    PriorityFirst,
+    /// Under fair sharing, workloads that do not borrow first (`FairSharingPrioritizeNonBorrowing`).
+    NonBorrowingFirst,
+    /// Evict a workload at once if a broken node under it cannot be replaced
+    /// (`TASFailedNodeReplacementFailFast`).
     EvictUnreplaceable,
 }
 
@@ -56,8 +63,7 @@ impl Options {
     /// Kueue's defaults with fair sharing.
     #[must_use]
     pub fn fair_sharing() -> Self {
-        let victims = VictimRule::FairSharing(FairStrategy::DEFAULT.to_vec());
-        Self { victims, ..Self::classical() }
+        Self { victims: VictimRule::FairSharing(FairSharing::default()), ..Self::classical() }
     }
 
     fn is_on(&self, rule: Rule) -> bool {
@@ -131,3 +137,6 @@ pub fn run_cycle(
     }
     CycleOutcome { verdicts }
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,12 +132,11 @@ impl Assignment {
 
     /// What is lacking: flavor-resources that only preemption could free.
     pub fn contested(&self) -> impl Iterator<Item = FlavorResource> + '_ {
-        self.pod_sets.iter().flat_map(|pod_set| &pod_set.flavors).filter_map(
-            |(resource, choice)| {
-                (choice.mode == Mode::Preempt)
-                    .then(|| FlavorResource::new(&choice.flavor, resource))
-            },
-        )
+        self.pod_sets
+            .iter()
+            .flat_map(|pod_set| &pod_set.flavors)
+            .filter(|(_, choice)| choice.mode == Mode::Preempt)
+            .map(|(resource, choice)| FlavorResource::new(&choice.flavor, resource))
     }
 
     /// Where the next search goes on.
@@ -197,6 +196,14 @@ impl Progress {
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.0.iter().flat_map(BTreeMap::values).any(Option::is_some)
+    }
+
+    /// Progress in which one resource of one pod set has come to `last_tried`.
+    #[cfg(test)]
+    pub(super) fn at(pod_set: usize, resource: &ResourceName, last_tried: Option<usize>) -> Self {
+        let mut progress = vec![BTreeMap::new(); pod_set + 1];
+        progress[pod_set].insert(resource.clone(), last_tried);
+        Self(progress)
     }
 
     /// Position of the flavor to start from.
@@ -281,3 +288,6 @@ fn group_demands<'d, 'a>(demands: &'d [Demand<'a>]) -> Vec<Vec<&'d Demand<'a>>> 
     }
     groups
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,7 @@ use super::whatif::WhatIf;
 use super::workload::{Usage, Workload};
 
 pub use candidate::compare_candidates;
-pub use fair::FairStrategy;
+pub use fair::{FairSharing, FairStrategy};
 pub use fair_order::TargetQueues;
 
 /// A workload that needs room.
@@ -42,8 +42,8 @@ pub struct Claim<'a> {
 pub enum VictimRule {
     /// By priority and quota.
     Classical,
-    /// By fair shares; the strategies are tried in this order.
-    FairSharing(Vec<FairStrategy>),
+    /// By fair shares.
+    FairSharing(FairSharing),
 }
 
 /// Why a workload is preempted.
@@ -107,8 +107,8 @@ pub(super) fn find_targets<'a>(
 ) -> Targets<'a> {
     match rule {
         VictimRule::Classical => classical::find_targets(whatif, claim, now_ms),
-        VictimRule::FairSharing(strategies) => {
-            fair::find_targets(whatif, claim, strategies, now_ms)
+        VictimRule::FairSharing(fair_sharing) => {
+            fair::find_targets(whatif, claim, fair_sharing, now_ms)
         }
     }
 }
@@ -155,3 +155,6 @@ fn put_back_all(whatif: &mut WhatIf<'_>, targets: &Targets<'_>) {
         whatif.put_back(running);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,22 @@
 //! Everything one decision may look at: queues, cohorts, flavors and what runs, at one moment.
 
+mod cohorts;
+mod inactive;
+mod places;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use super::model::{AdmissionCheck, ClusterQueue, Cohort, ResourceFlavor, StopPolicy, Topology};
 use super::name::{CheckName, CohortName, FlavorName, FlavorResource, QueueName, WorkloadKey};
 use super::quota::{Ledger, NodeId, QuotaTree};
-use super::tas::{FlavorNodes, LeafUsage, Node, OtherPod, Switches, TasSnapshot};
-use super::weight::FairWeight;
-use super::workload::{Placement, PodSetAdmission, Requests, Usage, Workload};
+use super::tas::{Node, OtherPod, Switches, TasSnapshot};
+use super::workload::{Usage, Workload};
+use cohorts::CohortPlan;
 
-/// Deepest cohort nesting that is accepted.
-///
-/// Real organisations nest three or four levels; the bound keeps recursion over the tree shallow. A deeper tree is
-/// disabled like one with a cycle.
-pub const COHORT_DEPTH_MAX: usize = 64;
+pub use cohorts::COHORT_DEPTH_MAX;
+pub use inactive::InactiveReason;
+pub(super) use places::TopologyUsage;
 
 /// The objects that define queues. Names are unique per list; of duplicates the last one counts.
 #[derive(Clone, Debug, Default)]
@@ -85,65 +86,6 @@ pub struct QueueState {
     running: BTreeSet<WorkloadKey>,
 }
 
-/// Why a queue admits nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InactiveReason {
-    /// It is stopped.
-    Stopped,
-    /// It offers a flavor that does not exist.
-    FlavorNotFound(FlavorName),
-    /// It offers a flavor whose topology does not exist.
-    TopologyNotFound(FlavorName),
-    /// It names an admission check that does not exist.
-    CheckNotFound(CheckName),
-    /// The controller of one of its admission checks is not there.
-    CheckInactive(CheckName),
-    /// Its cohorts form a circle or nest deeper than [`COHORT_DEPTH_MAX`].
-    CohortsUnusable(CohortName),
-}
-
-impl InactiveReason {
-    /// A stable code.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Stopped => "Stopped",
-            Self::FlavorNotFound(_) => "FlavorNotFound",
-            Self::TopologyNotFound(_) => "TopologyNotFound",
-            Self::CheckNotFound(_) => "AdmissionCheckNotFound",
-            Self::CheckInactive(_) => "AdmissionCheckInactive",
-            Self::CohortsUnusable(_) => "CohortsUnusable",
-        }
-    }
-}
-
-impl fmt::Display for InactiveReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stopped => write!(f, "the queue is stopped; set its stop policy to None"),
-            Self::FlavorNotFound(flavor) => {
-                write!(f, "flavor \"{flavor}\" does not exist; create it or drop it from the queue")
-            }
-            Self::TopologyNotFound(flavor) => {
-                write!(f, "the topology of flavor \"{flavor}\" does not exist; create it")
-            }
-            Self::CheckNotFound(check) => {
-                write!(
-                    f,
-                    "admission check \"{check}\" does not exist; create it or drop it from the queue"
-                )
-            }
-            Self::CheckInactive(check) => {
-                write!(f, "admission check \"{check}\" is not active; start its controller")
-            }
-            Self::CohortsUnusable(cohort) => write!(
-                f,
-                "the cohorts above \"{cohort}\" form a circle or nest deeper than {COHORT_DEPTH_MAX}; fix a parent name"
-            ),
-        }
-    }
-}
-
 /// Queues, cohorts, flavors and what runs, at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -158,27 +100,11 @@ pub struct Snapshot {
     placed: BTreeMap<WorkloadKey, TopologyUsage>,
 }
 
-/// What a workload takes in topologies.
-#[derive(Clone, Debug, Default)]
-pub(super) struct TopologyUsage {
-    /// In those of its own flavors.
-    pub own: Vec<(FlavorName, LeafUsage)>,
-    /// In those of other flavors, which may share nodes with its own.
-    pub others: Vec<(FlavorName, LeafUsage)>,
-}
-
-impl TopologyUsage {
-    /// Every flavor that sees it, with what it sees.
-    pub(super) fn all(&self) -> impl Iterator<Item = &(FlavorName, LeafUsage)> {
-        self.own.iter().chain(&self.others)
-    }
-}
-
 impl Snapshot {
     /// A snapshot with nothing running.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
-        let topologies = plant_topologies(&setup);
+        let topologies = places::plant_topologies(&setup);
         let flavors: BTreeMap<_, _> =
             setup.flavors.into_iter().map(|flavor| (flavor.name.clone(), flavor)).collect();
         let checks: BTreeMap<_, _> =
@@ -294,53 +220,6 @@ impl Snapshot {
         self.tree.commit(changes);
     }
 
-    /// What the placements in `workload`'s reservation take.
-    fn topology_usage_of(&self, workload: &Workload) -> TopologyUsage {
-        let held = workload.reservation.iter().flat_map(|held| &held.admission.pod_sets);
-        let mut usage = TopologyUsage::default();
-        for admitted in held {
-            let Some(placement) = &admitted.placement else { continue };
-            let pod_set = workload.pod_sets.iter().find(|pod_set| pod_set.name == admitted.name);
-            let Some(flavor) = self.topology_flavor_of(admitted) else { continue };
-            if let Some(pod_set) = pod_set {
-                self.add_topology_usage(&mut usage, flavor, placement, &pod_set.requests);
-            }
-        }
-        usage
-    }
-
-    fn topology_flavor_of<'f>(&self, admitted: &'f PodSetAdmission) -> Option<&'f FlavorName> {
-        admitted.flavors.values().find(|flavor| self.topologies.contains_key(*flavor))
-    }
-
-    /// Adds what `placement` takes in the topology of `flavor`, and in those of flavors that may share its nodes.
-    pub(super) fn add_topology_usage(
-        &self,
-        usage: &mut TopologyUsage,
-        flavor: &FlavorName,
-        placement: &Placement,
-        per_pod: &Requests,
-    ) {
-        let Some(own) = self.topologies.get(flavor) else { return };
-        usage.own.push((flavor.clone(), own.usage_of(placement, per_pod)));
-        for (name, other) in &self.topologies {
-            if name != flavor && own.is_node_level() && other.is_node_level() {
-                usage.others.push((name.clone(), other.usage_of(placement, per_pod)));
-            }
-        }
-    }
-
-    /// What the running workload `key` takes in topologies.
-    pub(super) fn placed(&self, key: &WorkloadKey) -> Option<&TopologyUsage> {
-        self.placed.get(key)
-    }
-
-    /// The nodes of `flavor`, if it has a topology.
-    #[must_use]
-    pub fn topology(&self, flavor: &FlavorName) -> Option<&TasSnapshot> {
-        self.topologies.get(flavor)
-    }
-
     /// The flavor called `name`.
     #[must_use]
     pub fn flavor(&self, name: &FlavorName) -> Option<&ResourceFlavor> {
@@ -385,81 +264,6 @@ impl Snapshot {
     /// What runs in `queue`, by workload key.
     pub fn running_in<'a>(&'a self, queue: &'a QueueState) -> impl Iterator<Item = &'a Running> {
         queue.running.iter().filter_map(|key| self.running.get(key))
-    }
-}
-
-/// The topology of every flavor that has one.
-fn plant_topologies(setup: &Setup) -> BTreeMap<FlavorName, TasSnapshot> {
-    let levels: BTreeMap<_, _> =
-        setup.topologies.iter().map(|topology| (&topology.name, &topology.levels)).collect();
-    let mut topologies = BTreeMap::new();
-    for flavor in &setup.flavors {
-        let Some(levels) = flavor.topology.as_ref().and_then(|name| levels.get(name)) else {
-            continue;
-        };
-        let nodes = FlavorNodes {
-            levels: (*levels).clone(),
-            node_labels: flavor.node_labels.clone(),
-            tolerations: flavor.tolerations.clone(),
-        };
-        let topology = TasSnapshot::new(nodes, setup.placement, &setup.nodes, &setup.other_pods);
-        topologies.insert(flavor.name.clone(), topology);
-    }
-    topologies
-}
-
-/// The cohorts before they become nodes: parents must be added first, circles must be left out.
-struct CohortPlan {
-    cohorts: BTreeMap<CohortName, Option<Cohort>>,
-}
-
-impl CohortPlan {
-    fn new(defined: Vec<Cohort>, queues: &BTreeMap<QueueName, ClusterQueue>) -> Self {
-        let mut cohorts: BTreeMap<CohortName, Option<Cohort>> = BTreeMap::new();
-        for name in queues.values().filter_map(|queue| queue.cohort.as_ref()) {
-            cohorts.insert(name.clone(), None);
-        }
-        for name in defined.iter().filter_map(|cohort| cohort.parent.as_ref()) {
-            cohorts.insert(name.clone(), None);
-        }
-        for cohort in defined {
-            cohorts.insert(cohort.name.clone(), Some(cohort));
-        }
-        Self { cohorts }
-    }
-
-    fn parent_of(&self, name: &CohortName) -> Option<&CohortName> {
-        self.cohorts.get(name)?.as_ref()?.parent.as_ref()
-    }
-
-    /// Adds every usable cohort to `tree`, parents first.
-    fn plant(&self, tree: &mut QuotaTree) -> BTreeMap<CohortName, NodeId> {
-        let mut nodes = BTreeMap::new();
-        for name in self.cohorts.keys() {
-            let mut path: Vec<&CohortName> = vec![name];
-            while let Some(parent) = self.parent_of(path[path.len() - 1])
-                && path.len() <= COHORT_DEPTH_MAX
-            {
-                path.push(parent);
-            }
-            if path.len() > COHORT_DEPTH_MAX {
-                continue;
-            }
-            let mut above = None;
-            for &name in path.iter().rev() {
-                let node =
-                    nodes.entry(name.clone()).or_insert_with(|| self.plant_one(name, above, tree));
-                above = Some(*node);
-            }
-        }
-        nodes
-    }
-
-    fn plant_one(&self, name: &CohortName, above: Option<NodeId>, tree: &mut QuotaTree) -> NodeId {
-        match self.cohorts.get(name).and_then(Option::as_ref) {
-            Some(cohort) => tree.add_cohort(above, &cohort.groups, cohort.fair_weight),
-            None => tree.add_cohort(above, &[], FairWeight::ONE),
-        }
     }
 }
 

@@ -7,19 +7,20 @@ use serde_json::{Map, Value, json};
 use sluice_core::kueue::cycle::{CycleOutcome, Decision, Options, Rule, run_cycle};
 use sluice_core::kueue::name::QueueName;
 use sluice_core::kueue::order::{Pending, PendingQueue};
-use sluice_core::kueue::preempt::Victim;
+use sluice_core::kueue::preempt::{Victim, VictimRule};
 use sluice_core::kueue::snapshot::{Running, Snapshot};
 use sluice_core::kueue::workload::{
     Admission, DelayedPlacement, Placement, PodSetAdmission, Workload,
 };
 
 use crate::parse::{self, labels, list, text};
+use crate::victims::fair_sharing;
 
 type Queues = BTreeMap<QueueName, PendingQueue>;
 
 pub(crate) fn decide(case: &Value) -> Value {
     let input = &case["input"];
-    let mut snapshot = Snapshot::new(parse::setup(input));
+    let mut snapshot = Snapshot::new(parse::setup(input, &case["gates"]));
     let mut queues: Queues = snapshot
         .queues()
         .map(|queue| (queue.spec.name.clone(), PendingQueue::new(queue.spec.strategy)))
@@ -65,12 +66,16 @@ fn workloads(case: &Value) -> Vec<Workload> {
 
 fn options(case: &Value) -> Options {
     let input = &case["input"];
-    let mut options =
-        if input["fair_sharing"] == true { Options::fair_sharing() } else { Options::classical() };
+    let mut options = Options::classical();
+    if input["fair_sharing"] == true {
+        options.victims = VictimRule::FairSharing(fair_sharing(&case["gates"]));
+    }
     let rules = [
         ("PartialAdmission", Rule::PartialAdmission),
         ("RecomputeAssignmentUponPreemptionTargetsOverlap", Rule::RecomputeOnOverlap),
         ("TASRecomputeAssignmentWithinSchedulingCycle", Rule::RecomputePlacement),
+        ("PrioritySortingWithinCohort", Rule::PriorityFirst),
+        ("FairSharingPrioritizeNonBorrowing", Rule::NonBorrowingFirst),
         ("TASFailedNodeReplacementFailFast", Rule::EvictUnreplaceable),
     ];
     let is_off = |gate: &str| case["gates"][gate] == false;

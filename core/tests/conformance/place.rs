@@ -69,7 +69,7 @@ pub(crate) fn snapshot(input: &Value, gates: &Value) -> TasSnapshot {
     snapshot
 }
 
-fn switches(gates: &Value) -> Switches {
+pub(crate) fn switches(gates: &Value) -> Switches {
     let is_on = |gate: &str| gates[gate] == true;
     Switches {
         unconstrained: if gates["TASProfileMixed"] == false {
@@ -83,7 +83,7 @@ fn switches(gates: &Value) -> Switches {
     }
 }
 
-fn node(value: &Value) -> Node {
+pub(crate) fn node(value: &Value) -> Node {
     Node {
         name: text(&value["name"]).to_owned(),
         labels: parse::labels(&value["labels"]),
@@ -94,7 +94,7 @@ fn node(value: &Value) -> Node {
     }
 }
 
-fn other_pod(value: &Value) -> OtherPod {
+pub(crate) fn other_pod(value: &Value) -> OtherPod {
     OtherPod {
         node: text(&value["node"]).to_owned(),
         requests: parse::requests(&value["requests"]),

@@ -4,14 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use sluice_core::kueue::name::FlavorResource;
-use sluice_core::kueue::preempt::{Claim, FairStrategy, VictimRule, find_victims};
+use sluice_core::kueue::preempt::{Claim, FairSharing, FairStrategy, VictimRule, find_victims};
 use sluice_core::kueue::topology::TopologyDemand;
 use sluice_core::kueue::whatif::WhatIf;
 use sluice_core::kueue::workload::Usage;
 
 use crate::parse::{self, list, text};
 
-pub(crate) fn strategies(value: &Value) -> Vec<FairStrategy> {
+/// Fair sharing with the switches that the case sets.
+pub(crate) fn fair_sharing(gates: &Value) -> FairSharing {
+    let default = FairSharing::default();
+    let gate = |name: &str, default| gates[name].as_bool().unwrap_or(default);
+    FairSharing {
+        reclaims_own_quota: gate("FairSharingPreemptWithinNominal", default.reclaims_own_quota),
+        tries_again: gate("FairSharingReevaluatePreemptionCandidates", default.tries_again),
+        ..default
+    }
+}
+
+fn strategies(value: &Value) -> Vec<FairStrategy> {
     let strategy = |value: &Value| match text(value) {
         "LessThanOrEqualToFinalShare" => FairStrategy::LessThanOrEqualToFinalShare,
         "LessThanInitialShare" => FairStrategy::LessThanInitialShare,
@@ -45,7 +56,10 @@ pub(crate) fn decide(case: &Value) -> Value {
     let claim =
         Claim { workload: &workload, node, contested, usage, topology: TopologyDemand::default() };
     let rule = if input["fair_sharing"] == true {
-        VictimRule::FairSharing(strategies(&input["strategies"]))
+        VictimRule::FairSharing(FairSharing {
+            strategies: strategies(&input["strategies"]),
+            ..fair_sharing(&case["gates"])
+        })
     } else {
         VictimRule::Classical
     };

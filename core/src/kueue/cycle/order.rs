@@ -1,18 +1,24 @@
 //! In which order the entries of a cycle are processed.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::super::quota::NodeId;
 use super::super::share::Share;
 use super::super::whatif::WhatIf;
 use super::super::workload::{Usage, Workload};
-use super::Options;
 use super::nominate::Entry;
+use super::{Options, Rule};
 
 /// Entries still to be processed.
 #[derive(Debug)]
-pub(super) enum Order<'a> {
+pub(super) struct Order<'a> {
+    options: &'a Options,
+    waiting: Waiting<'a>,
+}
+
+#[derive(Debug)]
+enum Waiting<'a> {
     /// In a fixed order.
     Classical(VecDeque<Entry<'a>>),
     /// By a tournament before every step; per queue in a fixed order.
@@ -20,24 +26,25 @@ pub(super) enum Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    pub(super) fn new(mut entries: Vec<Entry<'a>>, options: &Options) -> Self {
-        entries.sort_by(compare);
+    pub(super) fn new(mut entries: Vec<Entry<'a>>, options: &'a Options) -> Self {
+        entries.sort_by(|a, b| compare(a, b, options));
         if !options.is_fair_sharing() {
-            return Self::Classical(entries.into());
+            return Self { options, waiting: Waiting::Classical(entries.into()) };
         }
         let mut by_queue: BTreeMap<NodeId, VecDeque<Entry<'_>>> = BTreeMap::new();
         for entry in entries {
             by_queue.entry(entry.queue.node).or_default().push_back(entry);
         }
-        Self::FairSharing(by_queue)
+        Self { options, waiting: Waiting::FairSharing(by_queue) }
     }
 
     /// The entry to process next, as things are in `whatif`, which is left as it was.
     pub(super) fn next(&mut self, whatif: &mut WhatIf<'a>) -> Option<Entry<'a>> {
-        match self {
-            Self::Classical(entries) => entries.pop_front(),
-            Self::FairSharing(by_queue) => {
-                let queue = Tournament { whatif, by_queue }.winner()?;
+        let options = self.options;
+        match &mut self.waiting {
+            Waiting::Classical(entries) => entries.pop_front(),
+            Waiting::FairSharing(by_queue) => {
+                let queue = Tournament { whatif, by_queue, options }.winner()?;
                 let entries = by_queue.get_mut(&queue)?;
                 let entry = entries.pop_front();
                 if entries.is_empty() {
@@ -50,16 +57,20 @@ impl<'a> Order<'a> {
 }
 
 /// Those that hold quota first, then those that borrow from nearer by, higher priority, longer waiting.
-fn compare(a: &Entry<'_>, b: &Entry<'_>) -> Ordering {
+fn compare(a: &Entry<'_>, b: &Entry<'_>, options: &Options) -> Ordering {
     let rank = |entry: &Entry<'_>| {
         (entry.workload.reservation.is_none(), entry.plan.assignment.borrow_height)
     };
-    rank(a).cmp(&rank(b)).then_with(|| seniority(a.workload).cmp(&seniority(b.workload)))
+    rank(a).cmp(&rank(b)).then_with(|| compare_seniority(a.workload, b.workload, options))
 }
 
-/// Smaller goes first.
-fn seniority(workload: &Workload) -> (Reverse<i64>, u64) {
-    (Reverse(workload.effective_priority()), workload.queued_at_ms())
+fn compare_seniority(a: &Workload, b: &Workload, options: &Options) -> Ordering {
+    let by_priority = if options.is_on(Rule::PriorityFirst) {
+        b.effective_priority().cmp(&a.effective_priority())
+    } else {
+        Ordering::Equal
+    };
+    by_priority.then_with(|| a.queued_at_ms().cmp(&b.queued_at_ms()))
 }
 
 /// At every cohort the child with the smallest share, counted as if its entry were admitted, goes on to the next
@@ -67,6 +78,7 @@ fn seniority(workload: &Workload) -> (Reverse<i64>, u64) {
 struct Tournament<'t, 'a> {
     whatif: &'t mut WhatIf<'a>,
     by_queue: &'t BTreeMap<NodeId, VecDeque<Entry<'a>>>,
+    options: &'t Options,
 }
 
 /// A queue's first entry in the tournament.
@@ -126,7 +138,7 @@ impl<'t> Tournament<'t, '_> {
             .filter_map(|queue| contestants.iter().find(|contestant| contestant.queue == queue));
         // Of equals the first one wins: cohorts before queues, each in the order of the tree.
         winners_below.chain(own).reduce(|best, contestant| {
-            if contestant.beats(best, cohort) { contestant } else { best }
+            if contestant.beats(best, cohort, self.options) { contestant } else { best }
         })
     }
 }
@@ -134,15 +146,19 @@ impl<'t> Tournament<'t, '_> {
 impl Contestant<'_> {
     /// Whether it goes before `other` in the round at `cohort`: first those whose side does not borrow what they
     /// ask for, then the smaller share, then seniority.
-    fn beats(&self, other: &Self, cohort: NodeId) -> bool {
+    fn beats(&self, other: &Self, cohort: NodeId, options: &Options) -> bool {
         let (Some(mine), Some(theirs)) = (self.shares.get(&cohort), other.shares.get(&cohort))
         else {
             return false;
         };
-        mine.borrows_any(&self.requested)
-            .cmp(&theirs.borrows_any(&other.requested))
+        let by_borrowing = if options.is_on(Rule::NonBorrowingFirst) {
+            mine.borrows_any(&self.requested).cmp(&theirs.borrows_any(&other.requested))
+        } else {
+            Ordering::Equal
+        };
+        by_borrowing
             .then_with(|| mine.compare(theirs))
-            .then_with(|| seniority(self.workload).cmp(&seniority(other.workload)))
+            .then_with(|| compare_seniority(self.workload, other.workload, options))
             .is_lt()
     }
 }

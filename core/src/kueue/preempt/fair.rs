@@ -13,6 +13,29 @@ use super::candidate::{compare_candidates, satisfies};
 use super::fair_order::TargetQueues;
 use super::{Claim, PreemptionReason, Targets, fill_back, fits, put_back_all};
 
+/// How victims are chosen by fair shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FairSharing {
+    /// When a workload of an unfair queue gives way; each strategy is tried on what the one before rejected.
+    pub strategies: Vec<FairStrategy>,
+    /// Whether a queue that stays within its own quota takes it back whatever the shares are
+    /// (`FairSharingPreemptWithinNominal`, on).
+    pub reclaims_own_quota: bool,
+    /// Whether candidates once rejected are tried again after victims in the own queue have lowered its share
+    /// (`FairSharingReevaluatePreemptionCandidates`, off).
+    pub tries_again: bool,
+}
+
+impl Default for FairSharing {
+    fn default() -> Self {
+        Self {
+            strategies: FairStrategy::DEFAULT.to_vec(),
+            reclaims_own_quota: true,
+            tries_again: false,
+        }
+    }
+}
+
 /// When a workload of an unfair queue gives way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FairStrategy {
@@ -37,23 +60,19 @@ impl FairStrategy {
 pub(super) fn find_targets<'a>(
     whatif: &mut WhatIf<'a>,
     claim: &Claim<'_>,
-    strategies: &[FairStrategy],
+    fair_sharing: &FairSharing,
     now_ms: u64,
 ) -> Targets<'a> {
     let Some(queue) = whatif.snapshot().queue_at(claim.node) else { return Targets::new() };
-    let Some((&first, others)) = strategies.split_first() else { return Targets::new() };
     let mut candidates = find_candidates(whatif, claim, queue);
     candidates.sort_by(|a, b| compare_candidates(a, b, &queue.spec.name, now_ms));
 
-    let mut search = Search { claim, queue, now_ms, targets: Targets::new() };
+    let mut search = Search { claim, queue, fair_sharing, now_ms, targets: Targets::new() };
     whatif.charge(claim.node, &claim.usage);
-    let found = match search.run_first(whatif, candidates, first) {
-        Err(rejected) if !others.is_empty() => search.run_second(whatif, rejected),
-        found => found,
-    };
+    let fits = search.run(whatif, candidates);
     whatif.refund(claim.node, &claim.usage);
 
-    if found.is_ok() {
+    if fits {
         fill_back(whatif, claim, search.targets, true)
     } else {
         put_back_all(whatif, &search.targets);
@@ -93,6 +112,7 @@ fn find_candidates<'a>(
 struct Search<'c, 'a> {
     claim: &'c Claim<'c>,
     queue: &'a QueueState,
+    fair_sharing: &'c FairSharing,
     now_ms: u64,
     targets: Targets<'a>,
 }
@@ -101,6 +121,23 @@ struct Search<'c, 'a> {
 type Found<'a> = Result<(), Vec<&'a Running>>;
 
 impl<'a> Search<'_, 'a> {
+    /// Takes victims away until the claim fits; whether it does.
+    fn run(&mut self, whatif: &mut WhatIf<'a>, candidates: Vec<&'a Running>) -> bool {
+        let Some((&first, others)) = self.fair_sharing.strategies.split_first() else {
+            return false;
+        };
+        let mut found = self.run_first(whatif, candidates, first);
+        let took_own =
+            self.targets.iter().any(|(running, _)| running.queue == self.queue.spec.name);
+        if self.fair_sharing.tries_again && took_own {
+            found = found.or_else(|rejected| self.run_first(whatif, rejected, first));
+        }
+        if !others.is_empty() {
+            found = found.or_else(|rejected| self.run_second(whatif, rejected));
+        }
+        found.is_ok()
+    }
+
     /// Takes `running` away; whether the claim fits now.
     fn take(
         &mut self,
@@ -125,7 +162,8 @@ impl<'a> Search<'_, 'a> {
     ) -> Found<'a> {
         let mut rejected = Vec::new();
         let mut queues = TargetQueues::new(whatif, self.queue, candidates, self.now_ms);
-        let is_within_quota = !whatif.is_above_quota(self.claim.node, &self.claim.contested);
+        let is_within_quota = self.fair_sharing.reclaims_own_quota
+            && !whatif.is_above_quota(self.claim.node, &self.claim.contested);
         while let Some(queue) = queues.next(whatif) {
             let unconditional = if queue == self.claim.node {
                 Some(PreemptionReason::InClusterQueue)

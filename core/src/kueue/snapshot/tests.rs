@@ -1,30 +1,9 @@
 use super::*;
-use crate::kueue::model::{
-    CheckRule, Fungibility, NamespaceSelector, Preemption, QueueingStrategy,
-};
+use crate::kueue::fixture::{cohort, queue as queue_of_gpus};
+use crate::kueue::model::CheckRule;
 
 fn queue(name: &str, cohort: Option<&str>) -> ClusterQueue {
-    ClusterQueue {
-        name: name.into(),
-        cohort: cohort.map(Into::into),
-        strategy: QueueingStrategy::BestEffortFifo,
-        groups: Vec::new(),
-        preemption: Preemption::NEVER,
-        fungibility: Fungibility::DEFAULT,
-        fair_weight: FairWeight::ONE,
-        namespaces: NamespaceSelector::Matching(Vec::new()),
-        checks: Vec::new(),
-        stop: StopPolicy::None,
-    }
-}
-
-fn cohort(name: &str, parent: Option<&str>) -> Cohort {
-    Cohort {
-        name: name.into(),
-        parent: parent.map(Into::into),
-        groups: Vec::new(),
-        fair_weight: FairWeight::ONE,
-    }
+    ClusterQueue { groups: Vec::new(), ..queue_of_gpus(name, cohort, 0) }
 }
 
 fn inactive(setup: Setup) -> Vec<(String, Option<InactiveReason>)> {
