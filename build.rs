@@ -4,11 +4,12 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "sluice/v1/node.proto",
     "sluice/v1/agents.proto",
     "sluice/v1/worker.proto",
     "sluice/v1/admin.proto",
+    "sluice/v1/record.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -13,6 +13,7 @@ pub mod error;
 pub mod field;
 pub mod node;
 pub mod reason;
+pub mod record;
 pub mod sample;
 #[cfg(test)]
 mod tests;

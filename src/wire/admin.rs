@@ -4,5 +4,24 @@
 mod drain;
 mod workload;
 
+use sluice_core::arbiter::Decision;
+use sluice_core::unit::Time;
+
+use super::{field, pb};
+
 pub use drain::drain_state;
 pub use workload::phase;
+
+/// A decision with its place in the arbiter's sequence.
+#[must_use]
+pub fn decision(sequence: u64, at: Time, decision: &Decision) -> pb::Decision {
+    pb::Decision {
+        sequence,
+        at: Some(field::timestamp(at)),
+        workload: field::optional_text(decision.workload.as_ref()),
+        drain: field::optional_text(decision.drain.as_ref()),
+        node: field::optional_text(decision.node.as_ref()),
+        kind: decision.kind.as_str().to_owned(),
+        reason: Some((&decision.reason).into()),
+    }
+}

@@ -1,0 +1,103 @@
+//! The arbiter's whole state as a value, so that a record can begin at any moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Arbiter, Config, Node};
+use crate::drain::Drain;
+use crate::id::{DrainId, NodeName, WorkloadName};
+use crate::unit::Time;
+use crate::workload::Workload;
+
+/// Everything that decides what the next step does. See the fields of [`Arbiter`].
+#[allow(missing_docs, reason = "the fields are those of Arbiter, which holds the documentation")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    pub config: Config,
+    pub now: Time,
+    pub started_at: Time,
+    pub nodes: BTreeMap<NodeName, Node>,
+    pub workloads: BTreeMap<WorkloadName, Workload>,
+    pub drains: BTreeMap<DrainId, Drain>,
+    pub avoid_until: BTreeMap<WorkloadName, Time>,
+    pub next_drain: u64,
+    pub frozen_by_hand: Option<String>,
+    pub awaited: BTreeSet<NodeName>,
+    pub retry_at: Option<Time>,
+    pub breaker_open: bool,
+    pub dirty: bool,
+}
+
+impl Arbiter {
+    /// The state between two steps.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        // Taken apart by name, so that a new field cannot be forgotten.
+        let Self {
+            config,
+            now,
+            started_at,
+            nodes,
+            workloads,
+            drains,
+            avoid_until,
+            next_drain,
+            frozen_by_hand,
+            awaited,
+            retry_at,
+            breaker_open,
+            dirty,
+            outputs: _,
+        } = self.clone();
+        Snapshot {
+            config,
+            now,
+            started_at,
+            nodes,
+            workloads,
+            drains,
+            avoid_until,
+            next_drain,
+            frozen_by_hand,
+            awaited,
+            retry_at,
+            breaker_open,
+            dirty,
+        }
+    }
+
+    /// An arbiter that goes on from `snapshot` as if nothing had happened.
+    #[must_use]
+    pub fn restore(snapshot: Snapshot) -> Self {
+        let Snapshot {
+            config,
+            now,
+            started_at,
+            nodes,
+            workloads,
+            drains,
+            avoid_until,
+            next_drain,
+            frozen_by_hand,
+            awaited,
+            retry_at,
+            breaker_open,
+            dirty,
+        } = snapshot;
+        Self {
+            config,
+            now,
+            started_at,
+            nodes,
+            workloads,
+            drains,
+            avoid_until,
+            next_drain,
+            frozen_by_hand,
+            awaited,
+            retry_at,
+            breaker_open,
+            dirty,
+            outputs: Vec::new(),
+        }
+    }
+}
