@@ -1,2 +1,62 @@
-//! `arbiter`.
-fn main() {}
+//! The arbiter: decides who gets which devices and who is drained for whom.
+
+mod admin;
+mod agents;
+mod config;
+mod metrics;
+mod queues;
+mod record;
+mod run;
+mod server;
+mod store;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use sluice::telemetry;
+
+use config::{Config, Flags, Task};
+
+/// Bad flags or configuration (`EX_USAGE`).
+const EXIT_USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let flags = match Flags::try_parse() {
+        Ok(flags) => flags,
+        Err(error) => {
+            // Nothing is left to do if the terminal is gone.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(EXIT_USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    match flags.task {
+        Some(Task::Replay { ref files }) => record::replay::main(files),
+        None => serve(flags),
+    }
+}
+
+fn serve(flags: Flags) -> ExitCode {
+    // Nothing is opened or bound yet.
+    let config = match Config::from_flags(flags) {
+        Ok(config) => config,
+        Err(error) => {
+            complain(&error);
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    telemetry::init(&config.log);
+    match server::run(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logging is not up yet, and may never be.
+fn complain(error: &anyhow::Error) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "sluice-arbiter: {error:#}");
+}

@@ -1,0 +1,189 @@
+//! Flags, and what they mean once checked. Nothing is opened or bound here except the queues file.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use sluice::net::Address;
+use sluice::paths::Paths;
+use sluice::telemetry::LogFilter;
+use sluice_core::arbiter;
+
+use crate::queues;
+
+/// Decides who gets which accelerators, and drains workloads with their work saved.
+#[derive(Debug, Parser)]
+#[command(name = "sluice-arbiter", version, args_conflicts_with_subcommands = true)]
+pub(crate) struct Flags {
+    /// Instead of serving.
+    #[command(subcommand)]
+    pub task: Option<Task>,
+    #[command(flatten)]
+    serve: ServeFlags,
+    #[command(flatten)]
+    times: TimeFlags,
+}
+
+/// What to do instead of serving.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Run recorded inputs again and report the first output that differs (exit status 1 if one does).
+    Replay {
+        /// Files of the flight recorder, in order; several must follow each other.
+        #[arg(required = true, num_args = 1..)]
+        files: Vec<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct ServeFlags {
+    /// Where agents and the command line connect: host:port or unix:/path.
+    #[arg(long, value_name = "ADDR", default_value = sluice::net::ARBITER_DEFAULT)]
+    listen: Address,
+    /// Allow --listen and --listen-metrics on addresses that other machines reach. Nothing protects them.
+    #[arg(long)]
+    insecure_listen: bool,
+    /// Where Prometheus reads metrics: host:port, or "off".
+    #[arg(long, value_name = "ADDR|off", default_value = "off")]
+    listen_metrics: OffOr<Address>,
+    /// Directory for state; by default $SLUICE_STATE_DIR, $XDG_STATE_HOME/sluice or ~/.local/state/sluice.
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Queues in Kueue's own YAML; without it one queue "default" without limits whose workloads
+    /// preempt those of lower priority.
+    #[arg(long, value_name = "FILE")]
+    queues: Option<PathBuf>,
+    /// End victims at once instead of waiting for a checkpoint: what a scheduler without drains does.
+    #[arg(long)]
+    no_checkpoint_drain: bool,
+    /// Keep the inputs of the last hours so that any decision can be replayed.
+    #[arg(long, value_name = "on|off", default_value = "on")]
+    record: Switch,
+    /// What to log, such as "info" or "info,sluice_arbiter=debug".
+    #[arg(long, value_name = "FILTER", env = sluice::telemetry::LOG_VARIABLE, default_value_t)]
+    log: LogFilter,
+}
+
+/// Durations. All in ms.
+#[derive(Debug, Args)]
+struct TimeFlags {
+    /// How long a preemptor waits for a victim's checkpoint unless its own submission says otherwise.
+    #[arg(long, value_name = "MS", default_value_t = 60_000, value_parser = value_parser!(u64).range(0..=86_400_000))]
+    drain_deadline_ms: u64,
+    /// Time between SIGTERM and SIGKILL when a worker is told to end.
+    #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = value_parser!(u64).range(0..=3_600_000))]
+    release_grace_ms: u64,
+    /// How long agents may take to accept an order before it is taken back.
+    #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = value_parser!(u64).range(10..=600_000))]
+    arm_timeout_ms: u64,
+    /// How long a drained workload keeps its devices after its next start, at least.
+    #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = value_parser!(u64).range(0..=86_400_000))]
+    productive_floor_ms: u64,
+    /// How long a rank may take from admission to start.
+    #[arg(long, value_name = "MS", default_value_t = 60_000, value_parser = value_parser!(u64).range(100..=86_400_000))]
+    start_timeout_ms: u64,
+    /// How long a launcher may be gone while its workload waits.
+    #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = value_parser!(u64).range(100..=86_400_000))]
+    launcher_gone_ms: u64,
+    /// How long a restarted arbiter waits for agents with running workers before it decides.
+    #[arg(long, value_name = "MS", default_value_t = 15_000, value_parser = value_parser!(u64).range(0..=3_600_000))]
+    recovery_ms: u64,
+    /// Silence after which an agent counts as lost; raised to three heartbeats where those are longer.
+    #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = value_parser!(u64).range(100..=3_600_000))]
+    agent_lost_ms: u64,
+    /// Time between an agent's heartbeats. 0: by the size of the fleet, 2 s up to 500 agents.
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = value_parser!(u64).range(0..=3_600_000))]
+    heartbeat_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+/// A value, or the word "off".
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct OffOr<T>(Option<T>);
+
+impl<T: std::str::FromStr> std::str::FromStr for OffOr<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        if text == "off" { Ok(Self(None)) } else { text.parse().map(|value| Self(Some(value))) }
+    }
+}
+
+/// Everything the arbiter needs to know to start.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// Where to serve gRPC.
+    pub listen: Address,
+    /// Whether addresses that other machines reach are allowed.
+    pub insecure_listen: bool,
+    /// Where to serve metrics.
+    pub listen_metrics: Option<Address>,
+    /// Where state lies.
+    pub paths: Paths,
+    /// What to log.
+    pub log: LogFilter,
+    /// Whether inputs are recorded.
+    pub record: bool,
+    /// Times of the agents' streams.
+    pub agents: AgentTimes,
+    /// What core is told; its epoch is set once the store is open.
+    pub core: arbiter::Config,
+}
+
+/// Times of the agents' streams. Unit: ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AgentTimes {
+    /// Least silence after which an agent is lost.
+    pub lost_ms: u64,
+    /// Time between heartbeats; 0: by the size of the fleet.
+    pub heartbeat_ms: u64,
+}
+
+impl Config {
+    /// Checks the flags and reads the queues file.
+    ///
+    /// # Errors
+    /// A path that cannot be determined, or queues that cannot be read or used.
+    pub(crate) fn from_flags(flags: Flags) -> anyhow::Result<Self> {
+        let Flags { task: _, serve, times } = flags;
+        let queues = match &serve.queues {
+            Some(path) => queues::load(path)?,
+            None => vec![queues::default_queue()],
+        };
+        let paths = Paths::find(serve.state_dir.as_deref()).context("bad --state-dir")?;
+        Ok(Self {
+            core: arbiter::Config {
+                queues,
+                checkpoint_drain: !serve.no_checkpoint_drain,
+                ..times.core()
+            },
+            agents: AgentTimes { lost_ms: times.agent_lost_ms, heartbeat_ms: times.heartbeat_ms },
+            listen: serve.listen,
+            insecure_listen: serve.insecure_listen,
+            listen_metrics: serve.listen_metrics.0,
+            paths,
+            log: serve.log,
+            record: serve.record == Switch::On,
+        })
+    }
+}
+
+impl TimeFlags {
+    fn core(&self) -> arbiter::Config {
+        arbiter::Config {
+            drain_deadline_ms: self.drain_deadline_ms,
+            release_grace_ms: self.release_grace_ms,
+            arm_timeout_ms: self.arm_timeout_ms,
+            productive_floor_ms: self.productive_floor_ms,
+            start_timeout_ms: self.start_timeout_ms,
+            launcher_gone_ms: self.launcher_gone_ms,
+            recovery_ms: self.recovery_ms,
+            ..arbiter::Config::default()
+        }
+    }
+}

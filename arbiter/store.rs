@@ -1,0 +1,215 @@
+//! The arbiter's durable state: one redb file.
+//!
+//! Workloads and drains are kept as the contract's messages, so that a reader of another version
+//! finds fields by number. A file that cannot be read is never replaced: the arbiter says why and
+//! does not start. The epoch is raised and durable before anything is served.
+
+mod decisions;
+mod open;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use prost::Message as _;
+use redb::{
+    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction,
+};
+use sluice::wire::{WireError, pb};
+use sluice_core::drain::Drain;
+use sluice_core::id::{DrainId, WorkloadName};
+use sluice_core::unit::Time;
+use sluice_core::workload::Workload;
+
+pub(crate) use open::StoreError;
+
+/// Version of the tables below. Raised when an older arbiter could not use them any more.
+pub(crate) const VERSION: u64 = 1;
+
+/// Numbers by name: `version`, `epoch`, `last_now` (ms), `next_sequence`.
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+/// Texts by name: `frozen` (why), absent while not frozen.
+const TEXTS: TableDefinition<'_, &str, &str> = TableDefinition::new("texts");
+/// `sluice.v1.Workload` by name.
+const WORKLOADS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("workloads");
+/// `sluice.v1.Drain` by id.
+const DRAINS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("drains");
+
+/// What an earlier arbiter left.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// The epoch of this arbiter: already one more than the last.
+    pub epoch: u64,
+    /// Why decisions were frozen by hand, if they were.
+    pub frozen: Option<String>,
+    /// Latest time at which something was stored.
+    pub last_now: Time,
+    /// All workloads.
+    pub workloads: Vec<Workload>,
+    /// All drains.
+    pub drains: Vec<Drain>,
+    /// Number of the next decision.
+    pub next_sequence: u64,
+}
+
+/// What is to become durable at once.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Workloads by name; `None` removes.
+    pub workloads: BTreeMap<WorkloadName, Option<pb::Workload>>,
+    /// Drains by id; `None` removes.
+    pub drains: BTreeMap<DrainId, Option<pb::Drain>>,
+    /// Decisions in order, with their sequence numbers.
+    pub decisions: Vec<pb::Decision>,
+    /// Frozen by hand (why) or not any more; the outer `None` leaves it as it is.
+    pub frozen: Option<Option<String>>,
+    /// Now.
+    pub now: Time,
+}
+
+impl Batch {
+    /// True if there is nothing worth a write to the disk.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.workloads.is_empty()
+            && self.drains.is_empty()
+            && self.decisions.is_empty()
+            && self.frozen.is_none()
+    }
+}
+
+/// The open file. Locked against other arbiters while it is open.
+#[derive(Debug)]
+pub(crate) struct Store {
+    database: Database,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes `batch` durable.
+    ///
+    /// # Errors
+    /// The disk is full or failing. Nothing of the batch is stored then.
+    pub(crate) fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.write(batch).map_err(|error| self.error("write", &error))
+    }
+
+    fn error(&self, verb: &'static str, error: &redb::Error) -> StoreError {
+        StoreError::Failed { path: self.path.clone(), verb, why: error.to_string() }
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut table = transaction.open_table(WORKLOADS)?;
+            for (name, workload) in &batch.workloads {
+                match workload {
+                    Some(value) => {
+                        table.insert(name.as_str(), value.encode_to_vec().as_slice())?;
+                    }
+                    None => drop(table.remove(name.as_str())?),
+                }
+            }
+            let mut table = transaction.open_table(DRAINS)?;
+            for (id, drain) in &batch.drains {
+                match drain {
+                    Some(value) => {
+                        table.insert(id.as_str(), value.encode_to_vec().as_slice())?;
+                    }
+                    None => drop(table.remove(id.as_str())?),
+                }
+            }
+        }
+        decisions::append(&transaction, &batch.decisions)?;
+        write_meta(&transaction, batch)?;
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+fn write_meta(transaction: &WriteTransaction, batch: &Batch) -> Result<(), redb::Error> {
+    let mut meta = transaction.open_table(META)?;
+    meta.insert("last_now", batch.now.0)?;
+    if let Some(last) = batch.decisions.last() {
+        meta.insert("next_sequence", last.sequence + 1)?;
+    }
+    let mut texts = transaction.open_table(TEXTS)?;
+    match &batch.frozen {
+        Some(Some(why)) => drop(texts.insert("frozen", why.as_str())?),
+        Some(None) => drop(texts.remove("frozen")?),
+        None => {}
+    }
+    Ok(())
+}
+
+/// Reads everything that core takes up.
+fn read(database: &Database, path: &Path, epoch: u64) -> Result<Stored, StoreError> {
+    let failed = |error: redb::Error| StoreError::Failed {
+        path: path.to_owned(),
+        verb: "read",
+        why: error.to_string(),
+    };
+    let (meta, texts, workloads, drains) = read_raw(database).map_err(failed)?;
+    let bad = |what: String, error: WireError| StoreError::BadRecord {
+        path: path.to_owned(),
+        what,
+        error,
+    };
+    let workload = |(name, bytes): (String, Vec<u8>)| {
+        decode::<pb::Workload>(&bytes)
+            .and_then(|message| Workload::try_from(&message))
+            .map_err(|error| bad(format!("workload \"{name}\""), error))
+    };
+    let drain = |(id, bytes): (String, Vec<u8>)| {
+        decode::<pb::Drain>(&bytes)
+            .and_then(|message| Drain::try_from(&message))
+            .map_err(|error| bad(format!("drain \"{id}\""), error))
+    };
+    Ok(Stored {
+        epoch,
+        frozen: texts.get("frozen").cloned(),
+        last_now: Time(meta.get("last_now").copied().unwrap_or(0)),
+        workloads: workloads.into_iter().map(workload).collect::<Result<_, _>>()?,
+        drains: drains.into_iter().map(drain).collect::<Result<_, _>>()?,
+        next_sequence: meta.get("next_sequence").copied().unwrap_or(1),
+    })
+}
+
+fn decode<T: prost::Message + Default>(bytes: &[u8]) -> Result<T, WireError> {
+    T::decode(bytes).map_err(|error| WireError::new("the record", error, "a message"))
+}
+
+type Raw = (
+    BTreeMap<String, u64>,
+    BTreeMap<String, String>,
+    Vec<(String, Vec<u8>)>,
+    Vec<(String, Vec<u8>)>,
+);
+
+fn read_raw(database: &Database) -> Result<Raw, redb::Error> {
+    let transaction = database.begin_read()?;
+    let mut meta = BTreeMap::new();
+    for entry in transaction.open_table(META)?.iter()? {
+        let (key, value) = entry?;
+        meta.insert(key.value().to_owned(), value.value());
+    }
+    let mut texts = BTreeMap::new();
+    for entry in transaction.open_table(TEXTS)?.iter()? {
+        let (key, value) = entry?;
+        texts.insert(key.value().to_owned(), value.value().to_owned());
+    }
+    let records = |definition: TableDefinition<'_, &str, &[u8]>| -> Result<Vec<(String, Vec<u8>)>, redb::Error> {
+        let mut records = Vec::new();
+        for entry in transaction.open_table(definition)?.iter()? {
+            let (key, value) = entry?;
+            records.push((key.value().to_owned(), value.value().to_vec()));
+        }
+        Ok(records)
+    };
+    Ok((meta, texts, records(WORKLOADS)?, records(DRAINS)?))
+}

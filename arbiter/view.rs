@@ -1,0 +1,100 @@
+//! The state as people are shown it: core's values with what depends on the moment of asking.
+
+use sluice::wire::pb;
+use sluice_core::arbiter::{Arbiter, Candidate, Node};
+use sluice_core::id::{NodeName, QueueName, WorkloadName};
+use sluice_core::queue::Queue;
+use sluice_core::workload::{Phase, Workload};
+
+use crate::agents::Agents;
+use crate::run::View;
+
+/// Most names in `Workload.ahead`; the count tells how many there are.
+const AHEAD_MAX: usize = 16;
+
+/// A workload with its place in the queue and the ages of things.
+pub(crate) fn workload(view: &View<'_>, workload: &Workload) -> pb::Workload {
+    let now = view.now;
+    let mut message = pb::Workload::from(workload);
+    message.checkpoint_age_ms = workload.checkpoint_at.map(|at| now.ms_since(at));
+    if workload.phase == Phase::Pending {
+        let ahead = view.arbiter.ahead_of(&workload.spec.name);
+        message.ahead_count = u32::try_from(ahead.len()).unwrap_or(u32::MAX);
+        message.ahead = ahead.iter().take(AHEAD_MAX).map(ToString::to_string).collect();
+        message.waited_ms = Some(now.ms_since(workload.phase_since));
+    }
+    message
+}
+
+/// A workload by name; `None` if there is none.
+pub(crate) fn workload_named(view: &View<'_>, name: &WorkloadName) -> Option<pb::Workload> {
+    view.arbiter.workload(name).map(|found| workload(view, found))
+}
+
+/// A node: what core knows of it and what its agent has reported.
+pub(crate) fn node(
+    view: &View<'_>,
+    agents: &Agents,
+    name: &NodeName,
+    node: &Node,
+) -> pb::NodeSummary {
+    let known = agents.view(name);
+    let silent_ms = view.now.ms_since(node.since);
+    pb::NodeSummary {
+        name: name.to_string(),
+        connected: node.connected,
+        reason: Some((&view.arbiter.node_reason(name)).into()),
+        last_seen_ms: known.as_ref().map_or(silent_ms, |k| k.last_seen_ms),
+        version: known.as_ref().map(|k| k.version.clone()).unwrap_or_default(),
+        session: known.as_ref().map_or(0, |k| k.session),
+        report: known.map(|k| k.report),
+    }
+}
+
+/// Queues with their use and the numbers of their workloads.
+pub(crate) fn queues(arbiter: &Arbiter) -> Vec<pb::Queue> {
+    let queue = |queue: &Queue| {
+        let count = |counts: fn(Phase) -> bool| {
+            let in_it = |w: &&Workload| counts(w.phase) && is_named(queue, &w.spec.queue);
+            let found = arbiter.workloads().values().filter(in_it).count();
+            u32::try_from(found).unwrap_or(u32::MAX)
+        };
+        pb::Queue {
+            name: queue.name.to_string(),
+            cohort: queue.cohort.clone().unwrap_or_default(),
+            usage: arbiter.usage(&queue.name).into_iter().map(usage).collect(),
+            pending: count(|phase| phase == Phase::Pending),
+            admitted: count(Phase::holds_devices),
+            preempts: queue.preempts_lower_priority,
+            local_queues: queue.aliases.iter().map(ToString::to_string).collect(),
+        }
+    };
+    arbiter.queues().iter().map(queue).collect()
+}
+
+/// True if `name` is the queue or one of its aliases.
+pub(crate) fn is_named(queue: &Queue, name: &QueueName) -> bool {
+    queue.name == *name || queue.aliases.contains(name)
+}
+
+fn usage(usage: sluice_core::arbiter::QueueUsage) -> pb::QueueUsage {
+    pb::QueueUsage {
+        resource: usage.resource.to_string(),
+        nominal: usage.nominal,
+        used: usage.used,
+        borrowing_limit: usage.borrowing_limit,
+    }
+}
+
+/// A workload that could make room.
+pub(crate) fn candidate(candidate: &Candidate) -> pb::Candidate {
+    pb::Candidate {
+        workload: candidate.workload.to_string(),
+        priority: candidate.priority,
+        devices: candidate.devices,
+        cost_device_ms: candidate.cost_device_ms,
+        at_risk_device_ms: candidate.at_risk_device_ms,
+        chosen: candidate.chosen,
+        reason: Some((&candidate.reason).into()),
+    }
+}
