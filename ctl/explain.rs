@@ -68,7 +68,7 @@ fn render(view: &ExplainView) -> String {
     why(&mut sheet, view);
     if !view.candidates.is_empty() {
         let rows: Vec<Vec<String>> = view.candidates.iter().map(candidate).collect();
-        let titles = ["", "WORKLOAD", "PRIORITY", "DEVICES", "COST", "WHY"];
+        let titles = ["", "WORKLOAD", "PRIORITY", "DEVICES", "AT RISK", "COST", "WHY"];
         sheet.section("Who could make room").table(&titles, &rows);
     }
     for drain in &view.drains {
@@ -134,6 +134,7 @@ fn candidate(candidate: &CandidateView) -> Vec<String> {
         safe(&candidate.workload),
         candidate.priority.to_string(),
         candidate.devices.to_string(),
+        device_seconds(candidate.at_risk_device_ms),
         device_seconds(candidate.cost_device_ms),
         safe(&candidate.reason.message),
     ]

@@ -33,6 +33,11 @@ impl Column {
     pub(crate) const fn age(title: &'static str) -> Self {
         Self { title, is_wide: false, is_age: true }
     }
+
+    /// A column with an age that only `-o wide` shows.
+    pub(crate) const fn wide_age(title: &'static str) -> Self {
+        Self { title, is_wide: true, is_age: true }
+    }
 }
 
 /// Space between columns.

@@ -19,11 +19,14 @@ pub(super) fn sheet(workload: &WorkloadView) -> String {
     sheet.field("Start", format!("number {}", workload.attempt));
     let asked = workload.resources.iter().map(|(name, n)| format!("{n} {}", safe(name)));
     let asked: Vec<String> = asked.collect();
-    let ranks = workload.nnodes;
-    sheet.field("Asks for", format!("{} for each of {ranks} ranks", or_dash(&asked.join(", "))));
+    let each = match workload.nnodes {
+        1 => String::new(),
+        ranks => format!(" for each of {ranks} ranks"),
+    };
+    sheet.field("Asks for", format!("{}{each}", or_dash(&asked.join(", "))));
     if !workload.ahead.is_empty() {
         let names = safe(&workload.ahead.join(", "));
-        sheet.field("Ahead", format!("{} workloads: {names}", workload.ahead_count));
+        sheet.field("Ahead", format!("{}: {names}", workload.ahead_count));
     }
     sheet.optional("Last drain", workload.last_drain.as_deref().map(safe));
     let deadline = workload.drain_deadline_ms.map_or("the arbiter's default".to_owned(), span);

@@ -159,7 +159,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    fn new(kind: Kind, items: Vec<Item>) -> Self {
+    pub(super) fn new(kind: Kind, items: Vec<Item>) -> Self {
         let row = |item: Item| Row { lines: item.lines(), item };
         Self { kind, rows: items.into_iter().map(row).collect() }
     }

@@ -19,7 +19,7 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::wide("RANKS"),
     Column::wide("AHEAD"),
     Column::wide("STEP"),
-    Column::age("CHECKPOINT-AGE"),
+    Column::wide_age("CHECKPOINT-AGE"),
     Column::wide("DRAINS"),
     Column::wide("WHY"),
 ];

@@ -33,6 +33,8 @@ pub(crate) struct CandidateView {
     pub(crate) priority: i32,
     /// Devices it has.
     pub(crate) devices: u64,
+    /// Work of it that is in no checkpoint.
+    pub(crate) at_risk_device_ms: u64,
     /// What choosing it would cost: work lost and restart together.
     pub(crate) cost_device_ms: u64,
     /// Whether it would be chosen.
@@ -81,6 +83,7 @@ impl CandidateView {
             workload: candidate.workload.clone(),
             priority: candidate.priority,
             devices: candidate.devices,
+            at_risk_device_ms: candidate.at_risk_device_ms,
             cost_device_ms: candidate.cost_device_ms,
             chosen: candidate.chosen,
             reason: ReasonView::of(candidate.reason.as_ref()),
