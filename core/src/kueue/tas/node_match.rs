@@ -64,16 +64,22 @@ impl NodeIndex {
     pub(super) fn new<'a>(node_of_leaf: impl Iterator<Item = &'a Node>) -> Self {
         let mut index = Self { starts: vec![0], ..Self::default() };
         let mut known_taints: BTreeMap<&[Taint], usize> = BTreeMap::new();
+        // Neighbours share most labels: the value a key had last saves most look-ups.
+        let mut last_value: Vec<(&str, u32)> = Vec::new();
         for node in node_of_leaf {
-            let mut labels: Vec<(u32, u32)> = node
-                .labels
-                .iter()
-                .map(|(key, value)| {
-                    (number(&mut index.keys, key), number(&mut index.values, value))
-                })
-                .collect();
-            labels.sort_unstable();
-            index.labels.append(&mut labels);
+            let start = index.labels.len();
+            for (key, value) in &node.labels {
+                let key = number(&mut index.keys, key);
+                if key as usize == last_value.len() {
+                    last_value.push((value, number(&mut index.values, value)));
+                }
+                let last = &mut last_value[key as usize];
+                if last.0 != value {
+                    *last = (value, number(&mut index.values, value));
+                }
+                index.labels.push((key, last.1));
+            }
+            index.labels[start..].sort_unstable();
             index.starts.push(index.labels.len());
             let list = *known_taints.entry(&node.taints).or_insert_with(|| {
                 index.taint_lists.push(node.taints.clone());

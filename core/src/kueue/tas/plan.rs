@@ -83,7 +83,7 @@ impl TasSnapshot {
         if slice_size == 0 {
             return Err(Failure::SliceSizeMissing);
         }
-        let level = self.requested_level(topology, request.is_implied)?;
+        let level = self.requested_level(topology, &layers, request.is_implied)?;
         let slice_level = match layers.first() {
             Some(layer) => self.tree.level_of(&layer.level).ok_or_else(|| unknown_slice(layer))?,
             None => self.tree.levels.len() - 1,
@@ -111,7 +111,8 @@ impl TasSnapshot {
         })
     }
 
-    /// The level that a request starts from: the one it names; the topmost if it only cuts slices; else the lowest.
+    /// The level that a request starts from when it cuts slices by `layers`: the one it names; the topmost if it only
+    /// cuts slices; else the lowest.
     ///
     /// # Errors
     /// [`Failure::UnknownLevel`]; [`Failure::NoTopologyRequested`] if nothing is asked for or implied, or the
@@ -119,6 +120,7 @@ impl TasSnapshot {
     pub(super) fn requested_level(
         &self,
         topology: Option<&TopologyRequest>,
+        layers: &[SliceLayer],
         is_implied: bool,
     ) -> Result<usize, Failure> {
         let lowest = self.tree.lowest_level().ok_or(Failure::NoTopologyRequested)?;
@@ -127,9 +129,10 @@ impl TasSnapshot {
                 .tree
                 .level_of(label)
                 .ok_or_else(|| Failure::UnknownLevel { level: label.clone() }),
-            Some(TopologyMode::Unconstrained) | None if !layers_of(topology).is_empty() => Ok(0),
+            Some(TopologyMode::Unconstrained) | None if !layers.is_empty() => Ok(0),
             Some(TopologyMode::Unconstrained) => Ok(lowest),
-            None if is_implied => Ok(lowest),
+            // Slices were asked for, but what is left of them is no whole slice: then single pods go anywhere.
+            None if is_implied || !layers_of(topology).is_empty() => Ok(lowest),
             None => Err(Failure::NoTopologyRequested),
         }
     }

@@ -76,9 +76,9 @@ impl TasSnapshot {
     /// if they may go anywhere.
     fn domain_to_stay_in(&self, request: &PodSetRequest<'_>, kept: &Placement) -> Option<DomainId> {
         let topology = request.pod_set.topology.as_ref();
-        let level = self.requested_level(topology, request.is_implied).ok()?;
-        let first = kept.domains.first()?;
         let layers = layers_of(topology);
+        let level = self.requested_level(topology, &layers, request.is_implied).ok()?;
+        let first = kept.domains.first()?;
         if breaks_slices(&layers, request.count) {
             // The innermost broken layer is the tightest one to repair.
             let broken = layers.iter().rev().find(|layer| breaks(layer, request.count))?;

@@ -106,10 +106,9 @@ impl TasSnapshot {
     /// Whether the topology has every level that `request` names; a flavor without them does not match.
     #[must_use]
     pub fn has_levels_of(&self, request: &TopologyRequest, is_implied: bool) -> bool {
-        self.requested_level(Some(request), is_implied).is_ok()
-            && layers_of(Some(request))
-                .iter()
-                .all(|layer| self.tree.level_of(&layer.level).is_some())
+        let layers = layers_of(Some(request));
+        self.requested_level(Some(request), &layers, is_implied).is_ok()
+            && layers.iter().all(|layer| self.tree.level_of(&layer.level).is_some())
     }
 
     /// The first domain of `placement` that is not in the snapshot: its node is gone or not ready.

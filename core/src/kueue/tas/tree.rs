@@ -43,14 +43,15 @@ impl Tree {
     pub(super) fn plant<'a>(flavor: &FlavorNodes, nodes: &'a [Node]) -> Planted<'a> {
         let leaves_are_nodes = flavor.levels.last().is_some_and(|level| level == HOSTNAME);
         let leaves = leaves_by_path(flavor, nodes, leaves_are_nodes);
-        let mut tree = Self::of_paths(&flavor.levels, leaves.keys().map(Vec::as_slice));
+        let mut tree =
+            Self::of_paths(&flavor.levels, leaves.iter().map(|(path, _)| path.as_slice()));
         tree.leaves_are_nodes = leaves_are_nodes;
         if leaves_are_nodes {
             tree.by_hostname = tree.leaves().collect();
             let domains = &tree.domains;
             tree.by_hostname.sort_by(|a, b| domains[ix(*a)].name.cmp(&domains[ix(*b)].name));
         }
-        Planted { tree, nodes_of_leaf: leaves.into_values().collect() }
+        Planted { tree, nodes_of_leaf: leaves.into_iter().map(|(_, nodes)| nodes).collect() }
     }
 
     /// `paths` are in order and unique, with one name per level.
@@ -188,27 +189,43 @@ impl Tree {
     }
 }
 
-/// The usable nodes of the flavor by their path. Two nodes with one host name are one leaf, under the path of the
-/// one whose name comes first.
+/// The paths of the leaves, in order, and the usable nodes of the flavor under each, by name. Two nodes with one host
+/// name are one leaf, under the path of the one whose name comes first.
 fn leaves_by_path<'a>(
     flavor: &FlavorNodes,
     nodes: &'a [Node],
     leaves_are_nodes: bool,
-) -> BTreeMap<Vec<&'a str>, Vec<&'a Node>> {
-    let mut usable: BTreeMap<&str, &Node> = BTreeMap::new();
-    for node in nodes.iter().filter(|node| node.is_ready && !node.is_unschedulable) {
-        usable.entry(&node.name).or_insert(node);
+) -> Vec<(Vec<&'a str>, Vec<&'a Node>)> {
+    let mut usable: Vec<&Node> =
+        nodes.iter().filter(|node| node.is_ready && !node.is_unschedulable).collect();
+    usable.sort_by_key(|node| &node.name);
+    usable.dedup_by_key(|node| &node.name);
+    let mut located: Vec<(Vec<&str>, &Node)> =
+        usable.into_iter().filter_map(|node| Some((path_of(flavor, node)?, node))).collect();
+    if leaves_are_nodes {
+        unify_hostnames(&mut located);
     }
-    let mut path_of_hostname: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let mut leaves: BTreeMap<Vec<&str>, Vec<&Node>> = BTreeMap::new();
-    for node in usable.into_values() {
-        let Some(mut path) = path_of(flavor, node) else { continue };
-        if leaves_are_nodes && let Some(hostname) = path.last().copied() {
-            path = path_of_hostname.entry(hostname).or_insert(path).clone();
+    located.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut leaves: Vec<(Vec<&str>, Vec<&Node>)> = Vec::with_capacity(located.len());
+    for (path, node) in located {
+        match leaves.last_mut() {
+            Some((last, nodes)) if *last == path => nodes.push(node),
+            Some(_) | None => leaves.push((path, vec![node])),
         }
-        leaves.entry(path).or_default().push(node);
     }
     leaves
+}
+
+/// Gives nodes with one host name the path of the first of them.
+fn unify_hostnames(located: &mut [(Vec<&str>, &Node)]) {
+    let mut first_by_hostname: BTreeMap<&str, usize> = BTreeMap::new();
+    for position in 0..located.len() {
+        let Some(hostname) = located[position].0.last() else { continue };
+        let first = *first_by_hostname.entry(hostname).or_insert(position);
+        if first != position {
+            located[position].0 = located[first].0.clone();
+        }
+    }
 }
 
 /// The node's value at every level; `None` if it lacks one or is not of this flavor.
