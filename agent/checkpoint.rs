@@ -86,6 +86,8 @@ pub(crate) struct CheckpointWatcher {
     first_scan_at: Option<Instant>,
     /// When the latest scan began that could tell.
     last_scan_at: Option<Instant>,
+    /// Whether the latest scan knew of every writer.
+    was_certain: bool,
     /// Scans so far. Picks which old checkpoint is looked at anew.
     scans: u64,
 }
@@ -111,6 +113,7 @@ impl CheckpointWatcher {
             settle: SETTLE,
             first_scan_at: None,
             last_scan_at: None,
+            was_certain: false,
             scans: 0,
         }
     }
@@ -128,17 +131,19 @@ impl CheckpointWatcher {
         let (Some(first), Some(last)) = (self.first_scan_at, self.last_scan_at) else {
             return false;
         };
-        self.scans >= 2 && last.saturating_duration_since(first) >= self.settle
+        let is_long_enough = last.saturating_duration_since(first) >= self.settle;
+        self.scans >= 2 && (self.was_certain || is_long_enough)
     }
 
     /// Looks at the directory and says which checkpoints are complete. `written` is what the
     /// processes of the worker have open for writing, taken just before.
     ///
     /// Blocks on the file system: call it where that does no harm. A checkpoint is complete at
-    /// the earliest at the second scan that finds it unchanged, [`SETTLE`] after the first, unless
-    /// it was seen being renamed into place.
+    /// the earliest at the second scan that finds it unchanged, [`SETTLE`] after the first; at once
+    /// if it was seen being renamed into place, or (Hugging Face) if every writer is known.
     pub(crate) fn scan(&mut self, written: &WrittenFiles) -> CheckpointScan {
         let now = Instant::now();
+        self.was_certain = written.is_certain() && self.layout != Some(Layout::Rename);
         let root = match self.open_directory() {
             Ok(root) => root,
             Err(problem) => {

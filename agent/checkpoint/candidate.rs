@@ -316,7 +316,11 @@ impl Walked {
         if let Some(unchanged) = unchanged {
             let rest = context.now.saturating_duration_since(unchanged.since);
             let is_known = unchanged.is_accepted() || is_renamed;
-            let is_at_rest = is_known || rest >= context.settle;
+            // Everything is there, the file written last among it, and between two looks that agree
+            // nobody here had any of it open: no pause can be one between two writes. A rank on
+            // another node is seen there.
+            let is_closed = context.layout == Layout::HuggingFace && context.written.is_certain();
+            let is_at_rest = is_known || is_closed || rest >= context.settle;
             return is_at_rest.then_some(()).ok_or(IncompleteReason::NotAtRest);
         }
         match before {

@@ -23,6 +23,8 @@ pub(crate) struct WrittenFiles {
     files: BTreeSet<FileId>,
     /// Processes that could not be looked into, or not to the end: whether *they* write is unknown.
     pub(crate) unseen_pids: Vec<u32>,
+    /// Processes that were looked into.
+    seen: u32,
 }
 
 impl WrittenFiles {
@@ -36,11 +38,18 @@ impl WrittenFiles {
         for pid in pids {
             let process = format!("/proc/{pid}");
             let is_seen = written.add_process(Path::new(&process), &mut budget);
-            if !is_seen && Path::new(&process).exists() {
+            if is_seen {
+                written.seen += 1;
+            } else if Path::new(&process).exists() {
                 written.unseen_pids.push(pid);
             }
         }
         written
+    }
+
+    /// Whether every process was looked into, and there was one: then a file that is not here is not being written.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.seen > 0 && self.unseen_pids.is_empty()
     }
 
     /// Whether the whole of `process` was seen.

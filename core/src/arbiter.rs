@@ -11,6 +11,7 @@ mod drain_steps;
 mod freeze;
 mod nodes;
 mod schedule;
+mod snapshot;
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use crate::reason::Reason;
 use crate::unit::Time;
 use crate::workload::{Exit, Workload, WorkloadSpec};
 
+pub use snapshot::Snapshot;
 pub use view::{Candidate, QueueUsage};
 
 /// Everything that can be set. Durations in ms.

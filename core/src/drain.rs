@@ -216,11 +216,7 @@ impl DrainState {
             S::Freed => matches!(next, S::HandedOver | S::ResumePending),
             S::HandedOver => matches!(next, S::ResumePending),
             S::ResumePending => matches!(next, S::Resumed | S::CompletedMeanwhile),
-            S::Resumed
-            | S::Aborted
-            | S::Refused
-            | S::Lost
-            | S::CompletedMeanwhile => false,
+            S::Resumed | S::Aborted | S::Refused | S::Lost | S::CompletedMeanwhile => false,
         }
     }
 }
@@ -354,9 +350,9 @@ impl Drain {
     #[must_use]
     pub fn is_past_return(&self) -> bool {
         let exits = self.plan.save_signal.is_some_and(|s| s.exits_after_save);
-        self.history.iter().any(|t| {
-            t.state == DrainState::Releasing || (exits && t.state == DrainState::Saving)
-        })
+        self.history
+            .iter()
+            .any(|t| t.state == DrainState::Releasing || (exits && t.state == DrainState::Saving))
     }
 
     /// Number of devices of the gang.

@@ -31,7 +31,8 @@ impl fmt::Display for NameError {
 impl std::error::Error for NameError {}
 
 fn is_name(value: &str) -> bool {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/' | b':');
+    let allowed =
+        |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/' | b':');
     (1..=NAME_BYTES_MAX).contains(&value.len()) && value.bytes().all(allowed)
 }
 

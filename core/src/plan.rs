@@ -123,7 +123,7 @@ impl Situation<'_> {
 struct Score {
     /// 1. Lose least.
     loss_device_ms: u64,
-    /// 2. Be quick; an unknown delay counts as the whole deadline.
+    /// 2. Be quick.
     delay_ms: u64,
     /// 3. Ties: in the order of the modes.
     mode: Mode,
@@ -159,17 +159,23 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
     }
 }
 
+/// The least loss within the deadline; where only a kill is left, a boundary of unknown distance is waited for first.
 fn choose(situation: &Situation<'_>, estimates: &[(Mode, Estimate)]) -> Mode {
-    let score = |(mode, estimate): &(Mode, Estimate)| {
-        let (delay, loss_device_ms) = estimate.as_ref().ok()?;
-        let delay_ms = delay.unwrap_or(situation.deadline_ms);
-        (delay_ms <= situation.deadline_ms).then_some(Score {
-            loss_device_ms: *loss_device_ms,
-            delay_ms,
-            mode: *mode,
-        })
+    let known = |(mode, estimate): &(Mode, Estimate)| {
+        let (delay, loss_device_ms) = *estimate.as_ref().ok()?;
+        let delay_ms = delay.filter(|delay_ms| *delay_ms <= situation.deadline_ms)?;
+        Some(Score { loss_device_ms, delay_ms, mode: *mode })
     };
-    estimates.iter().filter_map(score).min().map_or(Mode::Kill, |best| best.mode)
+    let best = estimates.iter().filter_map(known).min();
+    let kill_loss_device_ms = match best {
+        Some(Score { mode: Mode::Kill, loss_device_ms, .. }) => loss_device_ms,
+        Some(best) => return best.mode,
+        None => u64::MAX,
+    };
+    let blind = estimates.iter().find(|(_, estimate)| {
+        matches!(estimate, Ok((None, loss_device_ms)) if *loss_device_ms < kill_loss_device_ms)
+    });
+    blind.map_or(Mode::Kill, |(mode, _)| *mode)
 }
 
 /// True if some mode that saves is possible in itself and was left out only for its delay.

@@ -128,7 +128,7 @@ pub enum Refusal {
     NoCheckpointDir,
     /// Too little space for another checkpoint.
     NoSpace,
-    /// Another drain of this worker is open.
+    /// The worker is being ended by another drain.
     OtherDrain,
 }
 

@@ -66,6 +66,7 @@ impl Agent {
             self.tell(key, epoch, EventKind::Refused { refusal, detail });
             return;
         }
+        self.supersede(key);
         let newest = self.newest_step(&key.1);
         let hand = Hand {
             drain: key.0.clone(),
@@ -92,6 +93,17 @@ impl Agent {
         self.restate(key, epoch);
     }
 
+    /// The arbiter has one drain of a gang at a time: an older one that is still open here was taken back
+    /// while nobody could tell this node.
+    fn supersede(&mut self, key: &Key) {
+        let older = |h: &&Hand| h.worker == key.1 && h.drain != key.0 && h.stage.is_open();
+        let older: Vec<Hand> = self.hands.values().filter(older).cloned().collect();
+        for mut hand in older {
+            hand.enter(self.now, Stage::Aborted);
+            self.journal(hand);
+        }
+    }
+
     /// Everything that must be true before a worker is touched.
     fn preflight(
         &self,
@@ -112,15 +124,11 @@ impl Agent {
                 format!("process {pid} of worker {} has ended", key.1),
             ));
         }
-        let other = self
-            .hands
-            .values()
-            .find(|h| h.worker == key.1 && h.drain != key.0 && h.stage.is_open());
-        if let Some(other) = other {
-            return Err((
-                Refusal::OtherDrain,
-                format!("{} of the same worker is open", other.drain),
-            ));
+        let releasing =
+            |h: &&Hand| h.worker == key.1 && h.drain != key.0 && h.stage == Stage::Releasing;
+        if let Some(other) = self.hands.values().find(releasing) {
+            let detail = format!("{} of the same worker is being released", other.drain);
+            return Err((Refusal::OtherDrain, detail));
         }
         if !prepare.mode.waits_for_checkpoint() {
             return Ok(());

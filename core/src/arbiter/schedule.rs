@@ -79,8 +79,22 @@ impl Arbiter {
         match self.try_preempt(name) {
             Ok(()) => {}
             Err(Some(reason)) => self.wait(name, reason),
+            Err(None) if self.waits_for_its_preemptor(name) => {}
             Err(None) => self.wait(name, blocked),
         }
+    }
+
+    /// As long as the workload for which it was drained has not ended, that is what it waits for.
+    fn waits_for_its_preemptor(&self, name: &WorkloadName) -> bool {
+        let beneficiary = match self.workloads.get(name).map(|w| &w.reason) {
+            Some(
+                Reason::ResumePending { beneficiary, .. }
+                | Reason::RestartPending { beneficiary, .. },
+            ) => beneficiary,
+            Some(_) | None => return false,
+        };
+        beneficiary != name
+            && self.workloads.get(beneficiary).is_some_and(|w| !w.phase.is_finished())
     }
 
     /// Room that is being made: taken when it is there. True if there is nothing else to decide.

@@ -67,7 +67,12 @@ fn a_rank_whose_launcher_reaches_one_node_only_gets_it() {
 fn a_wrong_first_choice_is_taken_back() {
     // Rank 0 would take "a" first; rank 1 reaches a and b, rank 2 a and c, and c is full.
     let three = free(&[("a", "a0", Healthy), ("b", "b0", Healthy), ("d", "d0", Healthy)]);
-    check(&[&["a", "d"], &["a", "b"], &["a", "c"]], 1, &three, Some(&["0:d:d0", "1:b:b0", "2:a:a0"]));
+    check(
+        &[&["a", "d"], &["a", "b"], &["a", "c"]],
+        1,
+        &three,
+        Some(&["0:d:d0", "1:b:b0", "2:a:a0"]),
+    );
 }
 
 #[test]

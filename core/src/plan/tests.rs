@@ -101,3 +101,13 @@ fn without_checkpoint_drain_only_the_kill_is_considered() {
     assert_eq!(plan.mode, Mode::Kill);
     assert_eq!(reasons(&plan), [(Mode::Kill, "least-loss")]);
 }
+
+#[test]
+fn a_declared_signal_goes_before_a_boundary_of_unknown_distance() {
+    let none = BTreeMap::new();
+    let signal = Some(SaveSignal { number: 10, exits_after_save: false });
+    let blind = Situation { save_interval_ms: None, save_signal: signal, ..seed(&none) };
+    assert_eq!(plan(&blind).mode, Mode::Signal);
+    let refused = BTreeMap::from([(Mode::Signal, "no-handler".to_owned())]);
+    assert_eq!(plan(&Situation { refused: &refused, ..blind }).mode, Mode::Boundary);
+}

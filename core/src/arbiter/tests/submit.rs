@@ -1,0 +1,117 @@
+use super::*;
+
+fn refused(bench: &mut Bench, spec: &WorkloadSpec, rank: u32, nodes: &[&str]) -> &'static str {
+    bench.submit_rank(spec, rank, nodes).map_or_else(|reason| reason.code(), |()| "accepted")
+}
+
+#[test]
+fn what_can_never_be_is_refused_at_once_with_the_reason() {
+    let mut bench = Bench::new(&["a"], 4);
+    let spec = Bench::spec("train", 10, 2, 2);
+    let cases = [
+        (WorkloadSpec { nnodes: 3, ..spec.clone() }, 0, "exceeds-quota"),
+        (WorkloadSpec { queue: "nowhere".parse().unwrap(), ..spec.clone() }, 0, "queue-unknown"),
+        (WorkloadSpec { nnodes: 0, ..spec.clone() }, 0, "bad-spec"),
+        (spec.clone(), 2, "rank-out-of-range"),
+        (
+            WorkloadSpec {
+                resources: BTreeMap::from([("google.com/tpu".parse().unwrap(), 1)]),
+                ..spec.clone()
+            },
+            0,
+            "resource-unknown",
+        ),
+    ];
+    for (spec, rank, code) in cases {
+        assert_eq!(refused(&mut bench, &spec, rank, &["a"]), code);
+    }
+    assert_eq!(refused(&mut bench, &spec, 0, &[]), "no-nodes");
+    assert!(bench.arbiter.workloads().is_empty());
+}
+
+#[test]
+fn a_gang_waits_for_its_ranks_and_starts_whole() {
+    let mut bench = Bench::new(&["a", "b"], 4);
+    let spec = Bench::spec("train", 10, 2, 2);
+    bench.submit_rank(&spec, 0, &["a", "b"]).unwrap();
+    assert_eq!(bench.workload("train").reason.code(), "gang-incomplete");
+    bench.submit_rank(&spec, 1, &["a", "b"]).unwrap();
+    assert_eq!(bench.phase("train"), Phase::Admitted);
+}
+
+#[test]
+fn ranks_of_one_gang_must_agree_and_a_rank_has_one_launcher() {
+    let mut bench = Bench::new(&["a", "b"], 4);
+    let spec = Bench::spec("train", 10, 2, 2);
+    bench.submit_rank(&spec, 0, &["a"]).unwrap();
+    let other = WorkloadSpec { priority: 11, ..spec.clone() };
+    assert_eq!(refused(&mut bench, &other, 1, &["a"]), "spec-conflict");
+    let stranger = Input::Submit {
+        spec: spec.clone(),
+        rank: 0,
+        launcher: "stranger".parse().unwrap(),
+        nodes: BTreeSet::from(["a".parse().unwrap()]),
+    };
+    let reply = bench.give(stranger);
+    assert_eq!(reply, Some(Reply::Submitted(Err(Reason::RankTaken { rank: 0 }))));
+    assert_eq!(refused(&mut bench, &spec, 0, &["a"]), "accepted", "the same launcher may repeat");
+}
+
+#[test]
+fn a_local_queue_stands_for_its_queue() {
+    let mut bench = Bench::new(&["a"], 2);
+    let spec = WorkloadSpec { queue: "team/local".parse().unwrap(), ..Bench::spec("x", 0, 1, 2) };
+    bench.submit(&spec, &["a"]);
+    assert_eq!(bench.workload("x").spec.queue.as_str(), "default");
+}
+
+#[test]
+fn a_workload_whose_launcher_is_gone_does_not_wait_for_ever() {
+    let mut bench = Bench::new(&[], 2);
+    bench.submit(&Bench::spec("train", 10, 1, 2), &["a"]);
+    let launcher = Bench::launcher("train", 0);
+    bench.give(Input::Detach { workload: name("train"), rank: 0, launcher: launcher.clone() });
+    bench.wait(29_000);
+    assert_eq!(bench.phase("train"), Phase::Pending);
+    bench.give(Input::Attach { workload: name("train"), rank: 0, launcher: launcher.clone() });
+    bench.wait(60_000);
+    assert_eq!(bench.phase("train"), Phase::Pending, "it came back in time");
+    bench.give(Input::Detach { workload: name("train"), rank: 0, launcher });
+    bench.wait(30_000);
+    assert_eq!(bench.phase("train"), Phase::Cancelled);
+    assert_eq!(bench.workload("train").reason.code(), "launcher-gone");
+}
+
+#[test]
+fn a_failed_rank_fails_the_gang_and_frees_devices_only_when_all_are_gone() {
+    let mut bench = Bench::new(&["a", "b"], 4);
+    bench.submit(&Bench::spec("train", 10, 2, 2), &["a", "b"]);
+    bench.start("train");
+    assert_eq!(bench.exit("train", 1, 1, Exit::Code(3)), (false, "worker-failed"));
+    assert_eq!(bench.phase("train"), Phase::Failed);
+    assert_eq!(bench.workload("train").device_count(), 4, "rank 0 may still run");
+    for node in ["a", "b"] {
+        let report = NodeReport { full: true, ..NodeReport::default() };
+        bench.give(Input::NodeReport { node: node.parse().unwrap(), report });
+    }
+    assert_eq!(bench.workload("train").device_count(), 0);
+}
+
+#[test]
+fn an_ended_name_can_be_used_again() {
+    let mut bench = Bench::new(&["a"], 2);
+    let spec = Bench::spec("train", 10, 1, 2);
+    bench.submit(&spec, &["a"]);
+    bench.give(Input::Cancel { workload: name("train") });
+    assert_eq!(refused(&mut bench, &spec, 0, &["a"]), "already-finished");
+    let launcher = Bench::launcher("train", 0);
+    bench.give(Input::Detach { workload: name("train"), rank: 0, launcher });
+    let again = Input::Submit {
+        spec,
+        rank: 0,
+        launcher: "another".parse().unwrap(),
+        nodes: BTreeSet::from(["a".parse().unwrap()]),
+    };
+    assert_eq!(bench.give(again), Some(Reply::Submitted(Ok(()))));
+    assert_eq!(bench.phase("train"), Phase::Pending);
+}

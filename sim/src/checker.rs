@@ -1,0 +1,107 @@
+//! What must never be: checked after every tick, on the ground truth and not on what anyone believes.
+
+use std::collections::BTreeMap;
+
+use sluice_core::drain::{DrainState, Mode};
+use sluice_core::id::{DeviceId, NodeName};
+
+use crate::world::World;
+
+/// A broken promise, in words.
+pub(crate) type Violation = String;
+
+/// Checks everything.
+pub(crate) fn check(world: &World) -> Result<(), Violation> {
+    no_device_is_held_twice(world)?;
+    no_signal_comes_twice(world)?;
+    nothing_is_released_early(world)?;
+    epochs_never_go_back(world)
+}
+
+/// Live processes of two workloads never have the same device.
+fn no_device_is_held_twice(world: &World) -> Result<(), Violation> {
+    let mut held: BTreeMap<(&NodeName, &DeviceId), String> = BTreeMap::new();
+    for (worker, node, devices) in world.live_workers() {
+        for device in devices {
+            if let Some(other) = held.insert((node, device), worker.to_string()) {
+                return Err(format!("device {device} is held by {other} and by {worker}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// At most one save signal and one SIGTERM to a process in one drain.
+fn no_signal_comes_twice(world: &World) -> Result<(), Violation> {
+    for (name, gang) in world.gangs.iter() {
+        for (rank, process) in &gang.processes {
+            if let Some((drain, count)) = process.save_signals.iter().find(|(_, count)| **count > 1)
+            {
+                return Err(format!("rank {rank} of {name} got {count} save signals in {drain}"));
+            }
+            if process.terms > 1 {
+                return Err(format!("rank {rank} of {name} got {} times SIGTERM", process.terms));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A drain that waits for a checkpoint releases only when there is one, or when it says why not.
+fn nothing_is_released_early(world: &World) -> Result<(), Violation> {
+    for drain in world.stored_drains() {
+        let states: Vec<DrainState> = drain.history.iter().map(|t| t.state).collect();
+        if !states.contains(&DrainState::Releasing) {
+            continue;
+        }
+        let excused =
+            states.iter().any(|s| matches!(s, DrainState::Expired | DrainState::SaveFailed));
+        let waits = matches!(drain.plan.mode, Mode::Boundary | Mode::Signal);
+        if waits && !excused && !states.contains(&DrainState::Durable) {
+            return Err(format!("{} released without a checkpoint and without a reason", drain.id));
+        }
+        if let Some(saved) = drain.saved.as_ref().filter(|_| states.contains(&DrainState::Durable))
+        {
+            if !world.directory_has(&drain.victim, saved.step) {
+                return Err(format!(
+                    "{} counted step {} as saved; it is not on disk",
+                    drain.id, saved.step
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn epochs_never_go_back(world: &World) -> Result<(), Violation> {
+    for node in world.nodes.values() {
+        if let Some(agent) = &node.agent
+            && agent.epoch() > world.epoch
+        {
+            return Err(format!(
+                "node {} obeys epoch {} of {}",
+                node.name,
+                agent.epoch(),
+                world.epoch
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Once faults have stopped everything ends well: every workload finishes and nothing stays reserved.
+pub(crate) fn check_end(world: &World) -> Result<(), Violation> {
+    for launcher in &world.launchers {
+        if launcher.stage != crate::launcher::Stage::Done {
+            let name = &launcher.spec.name;
+            let reason =
+                world.arbiter.as_ref().and_then(|a| a.workload(name)).map(|w| w.reason.to_string());
+            return Err(format!(
+                "rank {} of {name} is not done at the end: {:?}; {reason:?}",
+                launcher.rank, launcher.stage
+            ));
+        }
+    }
+    let open = world.stored_drains().find(|d| d.state.is_open());
+    open.map_or(Ok(()), |d| Err(format!("{} is still open at the end, in {}", d.id, d.state)))
+}

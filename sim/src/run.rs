@@ -1,0 +1,146 @@
+//! One seeded run: a random set of workloads on a few nodes, faults for a while, then calm to the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sluice_core::arbiter::Config;
+use sluice_core::checkpoint::CheckpointFormat;
+use sluice_core::id::{NodeName, QueueName, ResourceName};
+use sluice_core::queue::{Queue, Quota};
+use sluice_core::workload::{CheckpointSpec, SaveSignal, WorkloadSpec};
+
+use crate::checker;
+use crate::fault::Faults;
+use crate::gang::{OnSignal, Program};
+use crate::launcher::Launcher;
+use crate::rng::Rng;
+use crate::world::{TICK_MS, World};
+
+/// Faults strike for this long.
+const FAULTS_MS: u64 = 60_000;
+/// After the faults everything must have ended by then. Workloads take seconds; timeouts add up to minutes.
+const END_MS: u64 = 900_000;
+
+/// What a run was like.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Summary {
+    pub(crate) drains: u64,
+    pub(crate) durable: u64,
+    pub(crate) epochs: u64,
+    pub(crate) virtual_ms: u64,
+}
+
+/// A broken promise and how it came about.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) violation: String,
+    pub(crate) at_ms: u64,
+    pub(crate) trace: Vec<String>,
+}
+
+/// Runs one seed.
+pub(crate) fn run(seed: u64) -> Result<Summary, Failure> {
+    let rng = Rng::new(seed);
+    let mut world = build(&rng);
+    let mut faults = Faults::new(&rng, FAULTS_MS);
+    world.weather = faults.weather();
+    let fail = |world: &World, violation: String| Failure {
+        violation,
+        at_ms: world.now,
+        trace: world.trace.clone(),
+    };
+    while world.now < END_MS {
+        faults.strike(&mut world);
+        world.tick();
+        checker::check(&world).map_err(|violation| fail(&world, violation))?;
+        if world.now > FAULTS_MS && world.now.is_multiple_of(TICK_MS * 100) && world.all_done() {
+            break;
+        }
+    }
+    checker::check_end(&world).map_err(|violation| fail(&world, violation))?;
+    let durable = world.stored_drains().filter(|d| d.saved.is_some()).count() as u64;
+    let drains = world.stored_drains().count() as u64;
+    Ok(Summary { drains, durable, epochs: world.epoch, virtual_ms: world.now })
+}
+
+fn build(seed: &Rng) -> World {
+    let mut rng = seed.child("cluster");
+    let count = rng.range(1, 5);
+    let nodes: Vec<NodeName> = (0..count).map(|i| name(&format!("node-{i}"))).collect();
+    let gpu: ResourceName = name("nvidia.com/gpu");
+    let nominal = count * 2;
+    let queue = Queue {
+        name: name::<QueueName>("default"),
+        aliases: Vec::new(),
+        cohort: None,
+        quotas: BTreeMap::from([(gpu.clone(), Quota { nominal, borrowing_limit: None })]),
+        preempts_lower_priority: true,
+        reclaims_within_cohort: false,
+    };
+    let config = Config {
+        queues: vec![queue],
+        drain_deadline_ms: rng.range(1, 20) * 1_000,
+        release_grace_ms: 2_000,
+        productive_floor_ms: rng.range(0, 5) * 1_000,
+        ..Config::default()
+    };
+    let mut world = World::new(seed, config, &nodes, 2);
+    for index in 0..rng.range(3, 9) {
+        add_workload(&mut world, &mut rng, index, &nodes, &gpu);
+    }
+    world
+}
+
+fn add_workload(
+    world: &mut World,
+    rng: &mut Rng,
+    index: u64,
+    nodes: &[NodeName],
+    gpu: &ResourceName,
+) {
+    let ranks = u32::try_from(rng.range(1, nodes.len() as u64 + 1)).unwrap_or(1);
+    let behaviours = [
+        OnSignal::Save,
+        OnSignal::SaveAndExit,
+        OnSignal::ExitZero,
+        OnSignal::Ignore,
+        OnSignal::NoHandler,
+    ];
+    let on_signal = rng.pick(&behaviours).unwrap_or(OnSignal::Save);
+    let declared = SaveSignal { number: 10, exits_after_save: on_signal == OnSignal::SaveAndExit };
+    let has_dir = !rng.chance(100_000);
+    let spec = WorkloadSpec {
+        name: name(&format!("job-{index}")),
+        queue: name("default"),
+        priority: i32::try_from(rng.range(0, 4)).unwrap_or(0) * 10,
+        nnodes: ranks,
+        resources: BTreeMap::from([(gpu.clone(), rng.range(1, 3))]),
+        checkpoint: has_dir.then(|| CheckpointSpec {
+            dir: "/checkpoints".to_owned(),
+            format: CheckpointFormat::HuggingFace,
+        }),
+        save_signal: rng.chance(500_000).then_some(declared),
+        drain_deadline_ms: 0,
+        command: Vec::new(),
+    };
+    let program = Program {
+        startup_ms: rng.range(100, 3_000),
+        step_ms: rng.range(20, 300),
+        save_every: rng.range(5, 50),
+        save_ms: rng.range(10, 2_000),
+        total_steps: rng.range(20, 400),
+        on_signal,
+        ignores_term: rng.chance(100_000),
+    };
+    let reach: BTreeSet<NodeName> = nodes.iter().cloned().collect();
+    for rank in 0..ranks {
+        let submit_at = 1_000 + rng.range(0, 30_000);
+        world.add(Launcher::new(spec.clone(), rank, reach.clone(), submit_at), program);
+    }
+}
+
+fn name<T: std::str::FromStr>(text: &str) -> T
+where
+    T::Err: std::fmt::Debug,
+{
+    text.parse().expect("names made here are valid")
+}
