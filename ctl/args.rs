@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 use sluice::net::{ARBITER_DEFAULT, Address};
 
 use crate::control::{CancelArgs, FreezeArgs};
+use crate::demo::DemoArgs;
 use crate::describe::DescribeArgs;
 use crate::doctor::DoctorArgs;
 use crate::explain::ExplainArgs;
@@ -98,6 +99,8 @@ pub(crate) enum Command {
     Freeze(FreezeArgs),
     /// Lets decisions go on.
     Unfreeze,
+    /// Shows what checkpoint-drain is worth, on this machine in about a minute.
+    Demo(DemoArgs),
     /// Prints a completion script for a shell.
     Completion(CompletionArgs),
     /// Prints the versions of this program and of the arbiter.

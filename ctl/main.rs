@@ -16,6 +16,7 @@ mod args;
 mod ask;
 mod connect;
 mod control;
+mod demo;
 mod describe;
 mod doctor;
 mod explain;
@@ -89,6 +90,7 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::Cancel(args) => done(control::cancel(global, args).await),
             Command::Freeze(args) => done(control::freeze(global, args).await),
             Command::Unfreeze => done(control::unfreeze(global).await),
+            Command::Demo(args) => demo::demo(global, args).await,
             Command::Version => done(control::version(global).await),
             Command::Completion(args) => done(completion(&args)),
             Command::DemoTrain(_) | Command::DemoServe(_) => {
