@@ -26,3 +26,5 @@ pub mod workload;
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod properties;
