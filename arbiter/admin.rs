@@ -4,6 +4,8 @@
 //! where they would outgrow a message; `next` says where to go on.
 
 mod lists;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::sync::Arc;

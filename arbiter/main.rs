@@ -3,6 +3,8 @@
 mod admin;
 mod agents;
 mod config;
+#[cfg(test)]
+mod in_process;
 mod metrics;
 mod queues;
 mod record;

@@ -7,8 +7,6 @@
 
 mod clock;
 mod effects;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -91,7 +91,7 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 /// The running arbiter.
-struct Parts {
+pub(crate) struct Parts {
     epoch: u64,
     handle: Handle,
     agents: Arc<Agents>,
@@ -103,7 +103,8 @@ struct Parts {
 }
 
 impl Parts {
-    fn start(config: &Config) -> anyhow::Result<Self> {
+    /// Opens the store and starts the arbiter's thread.
+    pub(crate) fn start(config: &Config) -> anyhow::Result<Self> {
         let (store, stored) = Store::open(&config.paths.arbiter_state())?;
         let Stored { epoch, frozen, last_now, workloads, drains, next_sequence } = stored;
         info!(epoch, workloads = workloads.len(), drains = drains.len(), state = %store.path().display(), "state taken up");
@@ -173,7 +174,7 @@ impl Parts {
     }
 
     /// The gRPC server, as a future to run.
-    async fn serve_grpc(
+    pub(crate) async fn serve_grpc(
         &self,
         incoming: Incoming,
         stop: impl Future<Output = ()> + Send + 'static,

@@ -83,6 +83,8 @@ impl Batch {
 pub(crate) struct Store {
     database: Database,
     path: PathBuf,
+    /// Most decisions kept.
+    decisions_max: u64,
 }
 
 impl Store {
@@ -125,7 +127,7 @@ impl Store {
                 }
             }
         }
-        decisions::append(&transaction, &batch.decisions)?;
+        decisions::append(&transaction, &batch.decisions, self.decisions_max)?;
         write_meta(&transaction, batch)?;
         transaction.commit()?;
         Ok(())

@@ -19,7 +19,8 @@ pub(super) struct FieldError {
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.path, self.problem)
+        let path = if self.path.is_empty() { "it" } else { &self.path };
+        write!(f, "{path} {}", self.problem)
     }
 }
 

@@ -22,10 +22,11 @@ pub(super) fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> 
     Ok(())
 }
 
-/// Appends `decisions` and drops the oldest beyond [`DECISIONS_MAX`].
+/// Appends `decisions` and drops the oldest beyond `limit`.
 pub(super) fn append(
     transaction: &WriteTransaction,
     decisions: &[pb::Decision],
+    limit: u64,
 ) -> Result<(), redb::Error> {
     let Some(last) = decisions.last() else { return Ok(()) };
     let mut table = transaction.open_table(DECISIONS)?;
@@ -36,7 +37,7 @@ pub(super) fn append(
             index.insert((decision.workload.as_str(), decision.sequence), ())?;
         }
     }
-    let kept_from = (last.sequence + 1).saturating_sub(DECISIONS_MAX);
+    let kept_from = (last.sequence + 1).saturating_sub(limit);
     let mut dropped = Vec::new();
     for entry in table.range(..kept_from)? {
         let (sequence, bytes) = entry?;

@@ -114,7 +114,8 @@ impl Store {
         read(&database, path, 0)?;
         let epoch = raise_epoch(&database).map_err(failed)?;
         let stored = read(&database, path, epoch)?;
-        Ok((Self { database, path: path.to_owned() }, stored))
+        let decisions_max = decisions::DECISIONS_MAX;
+        Ok((Self { database, path: path.to_owned(), decisions_max }, stored))
     }
 }
 
@@ -171,6 +172,13 @@ fn initialize(database: &Database) -> Result<(), redb::Error> {
     decisions::create(&transaction)?;
     transaction.commit()?;
     Ok(())
+}
+
+/// The last epoch.
+#[cfg(test)]
+pub(super) fn read_epoch(database: &Database) -> Result<u64, redb::Error> {
+    let table = database.begin_read()?.open_table(META)?;
+    Ok(table.get("epoch")?.map_or(0, |value| value.value()))
 }
 
 fn raise_epoch(database: &Database) -> Result<u64, redb::Error> {
