@@ -1,6 +1,50 @@
-//! `agent`.
+//! `sluice-agent`: watches one node, tells the arbiter, and carries out drains.
+
 mod checkpoint;
+mod clock;
+mod config;
+mod executor;
 mod journal;
+mod metrics;
+mod node_api;
+mod report;
+mod run;
 mod sensor;
 mod signals;
-fn main() {}
+mod uplink;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing::error;
+
+use crate::config::{Config, Flags};
+
+/// Exit status for bad flags or configuration (`EX_USAGE`).
+const USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let flags = match Flags::try_parse() {
+        Ok(flags) => flags,
+        Err(error) => {
+            // Nothing can be done if the terminal is gone.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    let config = match Config::from_flags(flags) {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("sluice-agent: {error}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    sluice::telemetry::init(&config.log);
+    match run::run(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What the agent is told at its start: flags, checked before anything is opened or bound.
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Parser;
+use sluice::net::{ARBITER_DEFAULT, Address};
+use sluice::paths::{ARBITER_VARIABLE, Paths};
+use sluice::telemetry::{LOG_DEFAULT, LOG_VARIABLE, LogFilter};
+use sluice_core::id::NodeName;
+
+use crate::sensor::simulated::Simulated;
+
+/// Shortest time between two samples of anything. Below it the agent would cost more than what it tells is worth.
+const INTERVAL_MS_MIN: u64 = 100;
+
+/// Longest. Beyond it a report says nothing about now.
+const INTERVAL_MS_MAX: u64 = 600_000;
+
+/// Watches one node and carries out drains on it.
+#[derive(Debug, Parser)]
+#[command(name = "sluice-agent", version, about, max_term_width = 100)]
+pub(crate) struct Flags {
+    /// Name of this node; the host's name if not given
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// Where the arbiter listens: host:port or unix:/path
+    #[arg(long, value_name = "ADDR", env = ARBITER_VARIABLE, default_value = ARBITER_DEFAULT)]
+    arbiter: String,
+    /// Root of all state [default: $SLUICE_STATE_DIR, $XDG_STATE_HOME/sluice, ~/.local/state/sluice]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Socket on which people and launchers reach this agent [default: <state dir>/run/<node>.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Where Prometheus scrapes: host:port, or off
+    #[arg(long, value_name = "ADDR|off", default_value = "off")]
+    listen_metrics: String,
+    /// Where the host's / is seen
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    host_root: PathBuf,
+    /// Accelerators that are not there, such as nvidia-l4=2; may be repeated
+    #[arg(long, value_name = "KIND=N")]
+    simulate: Vec<String>,
+    /// Time between two samples of the disks, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1_000)]
+    disk_interval_ms: u64,
+    /// Time between two samples of the accelerators, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 5_000)]
+    device_interval_ms: u64,
+    /// Time between two passes over the process table, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 5_000)]
+    process_interval_ms: u64,
+    /// What is logged: a level, or levels by module
+    #[arg(long, value_name = "FILTER", env = LOG_VARIABLE, default_value = LOG_DEFAULT)]
+    log: String,
+    /// Allow --listen-metrics on addresses that other machines can reach
+    #[arg(long)]
+    insecure_listen: bool,
+}
+
+/// The flags after all checks.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// Name of this node.
+    pub(crate) node: NodeName,
+    /// Where the arbiter listens.
+    pub(crate) arbiter: Address,
+    /// Root of all state.
+    pub(crate) paths: Paths,
+    /// The agent's own socket.
+    pub(crate) socket: PathBuf,
+    /// Where Prometheus scrapes; `None`: nowhere.
+    pub(crate) metrics: Option<Address>,
+    /// Other machines may reach the metrics.
+    pub(crate) is_insecure_allowed: bool,
+    /// Where the host's `/` is seen.
+    pub(crate) host_root: PathBuf,
+    /// Accelerators that are not there.
+    pub(crate) simulated: Vec<Simulated>,
+    /// Time between two samples of the disks.
+    pub(crate) disk_interval: Duration,
+    /// Time between two samples of the accelerators.
+    pub(crate) device_interval: Duration,
+    /// Time between two passes over the process table.
+    pub(crate) process_interval: Duration,
+    /// What is logged.
+    pub(crate) log: LogFilter,
+}
+
+impl Config {
+    /// Checks the flags.
+    ///
+    /// # Errors
+    /// The first flag that cannot be used: which, its value, why, and what would do.
+    pub(crate) fn from_flags(flags: Flags) -> Result<Self, String> {
+        let node = match flags.node {
+            Some(name) => parse("--node", &name)?,
+            None => host_name()?,
+        };
+        let paths = Paths::find(flags.state_dir.as_deref()).map_err(|e| e.to_string())?;
+        let socket = flags.socket.unwrap_or_else(|| paths.agent_socket(&node));
+        if !socket.is_absolute() {
+            return Err(format!("--socket is {socket:?} but must be an absolute path"));
+        }
+        if !flags.host_root.is_dir() {
+            let root = &flags.host_root;
+            return Err(format!(
+                "--host-root is {root:?}, which is no directory; give the place where the host's / is mounted"
+            ));
+        }
+        let metrics = match flags.listen_metrics.as_str() {
+            "off" => None,
+            address => Some(parse("--listen-metrics", address)?),
+        };
+        let simulated: Result<Vec<_>, String> = flags.simulate.iter().map(|s| s.parse()).collect();
+        Ok(Self {
+            arbiter: parse("--arbiter", &flags.arbiter)?,
+            socket,
+            metrics,
+            is_insecure_allowed: flags.insecure_listen,
+            host_root: flags.host_root,
+            simulated: simulated?,
+            disk_interval: interval("--disk-interval-ms", flags.disk_interval_ms)?,
+            device_interval: interval("--device-interval-ms", flags.device_interval_ms)?,
+            process_interval: interval("--process-interval-ms", flags.process_interval_ms)?,
+            log: parse("--log", &flags.log)?,
+            node,
+            paths,
+        })
+    }
+}
+
+fn parse<T: FromStr<Err: std::fmt::Display>>(flag: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|error| format!("{flag}: {error}"))
+}
+
+fn interval(flag: &str, value_ms: u64) -> Result<Duration, String> {
+    if (INTERVAL_MS_MIN..=INTERVAL_MS_MAX).contains(&value_ms) {
+        return Ok(Duration::from_millis(value_ms));
+    }
+    Err(format!(
+        "{flag} is {value_ms} but must be between {INTERVAL_MS_MIN} and {INTERVAL_MS_MAX}; shorter costs too much, \
+         longer tells nothing about now"
+    ))
+}
+
+fn host_name() -> Result<NodeName, String> {
+    let give = "give this node a name with --node";
+    let name = nix::unistd::gethostname().map_err(|e| format!("no host name: {e}; {give}"))?;
+    let name = name.to_string_lossy().into_owned();
+    name.parse().map_err(|e| format!("the host's name cannot be used: {e}; {give}"))
+}

@@ -1,0 +1,465 @@
+//! Performs what core decided: journals, signals, looks for processes, watches checkpoint directories.
+//!
+//! Outputs are performed one after the other, in order; one that has to be durable is so before the next. What takes
+//! time or may hang (directories, the process table, a process's end) runs beside it and comes back as a [`Message`].
+
+mod probe;
+mod record;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use sluice_core::agent::{Agent, Audience, Hand, Input, Output, Registration, Stage, TargetFacts};
+use sluice_core::id::WorkerId;
+use sluice_core::protocol::{EventKind, Order};
+use sluice_core::sample::{ProcessKey, ProcessTableSample};
+use sluice_core::unit::Time;
+use sluice_core::workload::Exit;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tracing::{error, info, warn};
+
+use crate::checkpoint::CheckpointWatcher;
+use crate::journal::{Journal, JournalError};
+use crate::report::{Counters, count};
+use crate::sensor::Reading;
+use crate::sensor::process::WatchedWorker;
+use crate::signals::{Ending, ProcessIdentity, SignalError, Target};
+use crate::uplink::Outbox;
+
+pub(crate) use self::record::{DRAIN_NAME_BYTES_MAX, WORKER_NAME_BYTES_MAX, journal_bytes};
+pub(crate) use self::scan::LOOKS_MAX;
+
+use self::probe::Prober;
+use self::record::{Record, hand_key, worker_key};
+use self::scan::{ScanTask, Scanning};
+
+/// Longest wait for a file system to say how much space is free. A hung one must not hold up an order; the check for
+/// space is then left out.
+const FREE_BYTES_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What comes to the owner of the state.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A launcher registers its worker, whose process was looked up.
+    Register {
+        /// The worker.
+        registration: Registration,
+        /// Its process.
+        target: Arc<Target>,
+        /// Told once the registration is durable.
+        reply: oneshot::Sender<()>,
+    },
+    /// An order from the arbiter.
+    Order(Order),
+    /// Anything that needs no more than core.
+    Input(Input),
+}
+
+/// What an earlier process of this agent left.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    /// Workers, whether they still live or not.
+    pub(crate) registrations: Vec<Registration>,
+    /// Drains.
+    pub(crate) hands: Vec<Hand>,
+    /// Which boot each registration is from.
+    boot_ids: BTreeMap<WorkerId, String>,
+}
+
+/// Hands on the world.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    journal: Arc<Journal>,
+    boot_id: String,
+    messages: mpsc::Sender<Message>,
+    watched: watch::Sender<Vec<WatchedWorker>>,
+    prober: Prober,
+    scanning: Scanning,
+    outbox: Outbox,
+    counters: Arc<Counters>,
+    workers: BTreeMap<WorkerId, Held>,
+    /// Processes of registrations that core has not taken over yet.
+    looked_up: BTreeMap<WorkerId, Arc<Target>>,
+    /// What core has to be told of before anything else.
+    follow_ups: VecDeque<Input>,
+}
+
+/// What is held of one worker.
+#[derive(Debug)]
+struct Held {
+    registration: Registration,
+    /// `None`: it had ended when this agent came up.
+    target: Option<Arc<Target>>,
+    exit: Option<JoinHandle<()>>,
+    scan: Option<ScanTask>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(task) = &self.exit {
+            task.abort();
+        }
+    }
+}
+
+/// What the executor works with.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// The journal.
+    pub(crate) journal: Journal,
+    /// Which boot this is.
+    pub(crate) boot_id: String,
+    /// Where the host's `/` is seen.
+    pub(crate) host_root: PathBuf,
+    /// Where the files of simulated devices lie.
+    pub(crate) devices_dir: PathBuf,
+    /// To the owner of the state.
+    pub(crate) messages: mpsc::Sender<Message>,
+    /// The workers for which the process sensor looks.
+    pub(crate) watched: watch::Sender<Vec<WatchedWorker>>,
+    /// What the process sensor saw.
+    pub(crate) processes: watch::Receiver<Reading<ProcessTableSample>>,
+    /// Events for the arbiter.
+    pub(crate) outbox: Outbox,
+    /// Numbers that only rise.
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// Reads the journal. What cannot be read has been moved aside and is reported as an error: a person must look.
+///
+/// # Errors
+/// The journal's directory cannot be read.
+pub(crate) fn recover(
+    journal: &Journal,
+    boot_id: &str,
+    now: Time,
+) -> Result<Recovered, JournalError> {
+    let (records, corrupt) = journal.load::<Record>()?;
+    for file in corrupt {
+        error!(path = %file.path.display(), key = file.key, "journal file could not be read and was kept: {}", file.detail);
+    }
+    let mut recovered =
+        Recovered { registrations: Vec::new(), hands: Vec::new(), boot_ids: BTreeMap::new() };
+    for (key, record) in records {
+        let taken = match record {
+            Record::Hand(hand) => hand.hand(boot_id, now).map(|hand| recovered.hands.push(hand)),
+            Record::Worker(worker) => worker.registration().map(|registration| {
+                recovered.boot_ids.insert(registration.worker.clone(), worker.boot_id.clone());
+                recovered.registrations.push(registration);
+            }),
+        };
+        if let Err(why) = taken {
+            error!(key, "journal record is not used and was kept: {why}");
+        }
+    }
+    Ok(recovered)
+}
+
+impl Executor {
+    /// Starts the helpers' threads.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub(crate) fn start(parts: Parts) -> Result<Self, String> {
+        let prober = Prober::start(
+            &parts.host_root,
+            &parts.devices_dir,
+            parts.messages.clone(),
+            parts.counters.clone(),
+        )?;
+        Ok(Self {
+            journal: Arc::new(parts.journal),
+            boot_id: parts.boot_id,
+            scanning: Scanning::new(parts.messages.clone(), parts.processes),
+            messages: parts.messages,
+            watched: parts.watched,
+            prober,
+            outbox: parts.outbox,
+            counters: parts.counters,
+            workers: BTreeMap::new(),
+            looked_up: BTreeMap::new(),
+            follow_ups: VecDeque::new(),
+        })
+    }
+
+    /// Takes hold again of the workers of an earlier process; those that have ended are told to core as gone.
+    pub(crate) fn take_up(&mut self, recovered: &Recovered) {
+        for registration in &recovered.registrations {
+            let worker = &registration.worker;
+            let identity = ProcessIdentity {
+                pid: registration.pid,
+                start_time_ticks: registration.start_time_ticks,
+                boot_id: recovered.boot_ids.get(worker).cloned().unwrap_or_default(),
+            };
+            let target = match Target::reopen(&identity) {
+                Ok(target) => Some(Arc::new(target)),
+                Err(why) => {
+                    info!(%worker, "worker of an earlier start has ended: {why}");
+                    self.follow_ups
+                        .push_back(Input::Exited { worker: worker.clone(), exit: Exit::Unknown });
+                    None
+                }
+            };
+            self.hold(registration.clone(), target);
+        }
+    }
+
+    /// What core has to be told of next, if anything.
+    pub(crate) fn next_follow_up(&mut self) -> Option<Input> {
+        self.follow_ups.pop_front()
+    }
+
+    /// Remembers the process of a registration that core is about to get.
+    pub(crate) fn looked_up(&mut self, worker: WorkerId, target: Arc<Target>) {
+        self.looked_up.insert(worker, target);
+    }
+
+    /// Forgets processes that core made no use of, as of a registration that it knew already.
+    pub(crate) fn forget_looked_up(&mut self) {
+        self.looked_up.clear();
+    }
+
+    /// What an order has to know about its worker now.
+    pub(crate) async fn facts(&self, worker: &WorkerId) -> TargetFacts {
+        let Some(held) = self.workers.get(worker) else { return TargetFacts::default() };
+        let masks = held.target.as_ref().and_then(|target| target.masks().ok());
+        TargetFacts {
+            alive: masks.is_some(),
+            caught_signals: masks.map_or(0, |masks| masks.caught),
+            free_bytes: free_bytes(&held.registration).await,
+        }
+    }
+
+    /// Performs one output. Durable on return, if it has to be.
+    ///
+    /// # Errors
+    /// The journal could not be written: nothing after this output may be performed before it is.
+    pub(crate) async fn perform(
+        &mut self,
+        agent: &Agent,
+        output: &Output,
+    ) -> Result<(), JournalError> {
+        match output {
+            Output::Journal(hand) => {
+                let key = hand_key(&hand.drain, &hand.worker);
+                self.put(key, Record::of_hand(hand, &self.boot_id)).await?;
+                info!(drain = %hand.drain, worker = %hand.worker, stage = hand.stage.as_str(), "drain");
+            }
+            Output::Unjournal { drain, worker } => self.remove(hand_key(drain, worker)).await?,
+            Output::SaveWorker(registration) => {
+                let record = Record::of_worker(registration, &self.boot_id);
+                self.put(worker_key(&registration.worker), record).await?;
+                info!(worker = %registration.worker, pid = registration.pid, "worker registered");
+                let target = self.looked_up.remove(&registration.worker);
+                self.hold(registration.clone(), target);
+            }
+            Output::ForgetWorker(worker) => {
+                self.remove(worker_key(worker)).await?;
+                self.workers.remove(worker);
+                self.tell_watched();
+            }
+            Output::Send(event) => {
+                self.outbox.push(self.in_full(event));
+            }
+            Output::Signal { worker, signal, audience } => {
+                self.signal(agent, worker, *signal, *audience);
+            }
+            Output::CheckHolders(worker) => self.check_holders(agent, worker),
+            Output::WatchEvery { worker, period_ms } => {
+                if let Some(scan) = self.workers.get(worker).and_then(|held| held.scan.as_ref()) {
+                    scan.look_every(*period_ms);
+                }
+            }
+            // The owner of the state publishes it after each step and keeps the timer.
+            Output::WorkerChanged(_) | Output::WakeAt(_) => {}
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, registration: Registration, target: Option<Arc<Target>>) {
+        let worker = registration.worker.clone();
+        let exit = target
+            .clone()
+            .map(|target| tokio::spawn(tell_exit(worker.clone(), target, self.messages.clone())));
+        let scan = ScanTask::start(&registration, &self.scanning);
+        self.workers.insert(worker, Held { registration, target, exit, scan });
+        self.tell_watched();
+    }
+
+    fn tell_watched(&self) {
+        let watched = self.workers.values().map(|held| watched(&held.registration)).collect();
+        self.watched.send_replace(watched);
+    }
+
+    /// The event with the facts that only people look at.
+    fn in_full(&self, event: &sluice_core::protocol::DrainEvent) -> sluice::wire::pb::DrainEvent {
+        use sluice::wire::pb::drain_event::Kind;
+        let mut told = sluice::wire::pb::DrainEvent::from(event);
+        let held = self.workers.get(&event.worker);
+        if let (EventKind::Armed { .. }, Some(Kind::Armed(armed)), Some(held)) =
+            (&event.kind, &mut told.kind, held)
+        {
+            armed.pid = held.registration.pid;
+            armed.start_time_ticks = held.registration.start_time_ticks;
+        }
+        told
+    }
+
+    fn signal(&mut self, agent: &Agent, worker: &WorkerId, number: i32, audience: Audience) {
+        let is_release = is_in_stage(agent, worker, |hand| hand.stage == Stage::Releasing);
+        if audience == Audience::All && is_release {
+            self.check_holders(agent, worker);
+        }
+        let held = self.workers.get(worker);
+        let target = held.and_then(|held| held.target.as_ref());
+        match send(target, worker, number, is_release) {
+            Ok(()) => {
+                info!(%worker, signal = number, is_release, "signal sent");
+                count(self.sent_counter(number, is_release));
+            }
+            // Being gone is what a release is for.
+            Err(SendError::Refused(SignalError::NoSuchProcess { .. })) if is_release => {}
+            Err(why) => {
+                warn!(%worker, signal = number, "signal was not sent: {why}");
+                count(&self.counters.signals_failed);
+                let code = why.code();
+                self.follow_ups.push_back(Input::SignalFailed { worker: worker.clone(), code });
+            }
+        }
+    }
+
+    fn sent_counter(&self, number: i32, is_release: bool) -> &AtomicU64 {
+        match (is_release, number == Signal::SIGKILL as i32) {
+            (false, _) => &self.counters.save_signals_sent,
+            (true, false) => &self.counters.term_signals_sent,
+            (true, true) => &self.counters.kill_signals_sent,
+        }
+    }
+
+    /// Looks for processes and devices; ends what is left if the time for leaving by itself is over. That is told by
+    /// the journalled intent, so it also holds after a restart of the agent between intent and deed.
+    fn check_holders(&self, agent: &Agent, worker: &WorkerId) {
+        let Some(held) = self.workers.get(worker) else {
+            warn!(%worker, "processes of a worker that is not registered cannot be looked for");
+            return;
+        };
+        let is_kill_due =
+            is_in_stage(agent, worker, |hand| hand.stage == Stage::Releasing && hand.kill_intent);
+        let devices = held.registration.devices.clone();
+        self.prober.ask(worker.clone(), watched(&held.registration), devices, is_kill_due);
+    }
+
+    async fn put(&self, key: String, record: Record) -> Result<(), JournalError> {
+        self.on_disk(move |journal| journal.put(&key, &record)).await
+    }
+
+    async fn remove(&self, key: String) -> Result<(), JournalError> {
+        self.on_disk(move |journal| journal.remove(&key)).await
+    }
+
+    /// Runs `action` where waiting for the disk holds up nobody but the caller.
+    async fn on_disk(
+        &self,
+        action: impl FnOnce(&Journal) -> Result<(), JournalError> + Send + 'static,
+    ) -> Result<(), JournalError> {
+        let journal = self.journal.clone();
+        tokio::task::spawn_blocking(move || action(&journal))
+            .await
+            .expect("the journal does not panic and is not cancelled")
+    }
+}
+
+fn is_in_stage(agent: &Agent, worker: &WorkerId, is: impl Fn(&Hand) -> bool) -> bool {
+    agent.hands().values().any(|hand| hand.worker == *worker && is(hand))
+}
+
+/// Why no signal went out.
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    #[error("worker {0:?} had ended before this agent came up")]
+    NoTarget(WorkerId),
+    #[error("signal {0} has no name on this system; declare one of 1 to 31 as the save signal")]
+    UnknownSignal(i32),
+    #[error(transparent)]
+    Refused(#[from] SignalError),
+}
+
+impl SendError {
+    fn code(&self) -> String {
+        match self {
+            Self::NoTarget(_) => "no-such-process".to_owned(),
+            Self::UnknownSignal(_) => "signal-unknown".to_owned(),
+            Self::Refused(why) => why.code().replace('_', "-"),
+        }
+    }
+}
+
+fn send(
+    target: Option<&Arc<Target>>,
+    worker: &WorkerId,
+    number: i32,
+    is_release: bool,
+) -> Result<(), SendError> {
+    let target = target.ok_or_else(|| SendError::NoTarget(worker.clone()))?;
+    let signal = Signal::try_from(number).map_err(|_| SendError::UnknownSignal(number))?;
+    match signal {
+        Signal::SIGKILL => target.end(Ending::Kill)?,
+        Signal::SIGTERM if is_release => target.end(Ending::Terminate)?,
+        _ => target.send(signal)?,
+    }
+    Ok(())
+}
+
+fn watched(registration: &Registration) -> WatchedWorker {
+    let dir = &registration.checkpoint_dir;
+    WatchedWorker {
+        marker: registration.worker.to_string(),
+        process: Some(ProcessKey {
+            pid: registration.pid,
+            start_time_ticks: registration.start_time_ticks,
+        }),
+        checkpoint_dir: (!dir.is_empty()).then(|| dir.into()),
+    }
+}
+
+async fn tell_exit(worker: WorkerId, target: Arc<Target>, messages: mpsc::Sender<Message>) {
+    if let Err(why) = target.exited().await {
+        // Not being able to wait is not an end. The process sensor goes on seeing it.
+        error!(%worker, "the end of the worker will not be noticed: {why}");
+        return;
+    }
+    info!(%worker, "worker has ended");
+    // How it ended is known to its parent alone, which tells the arbiter itself.
+    let input = Input::Exited { worker, exit: Exit::Unknown };
+    // A closed channel means that the agent is stopping.
+    let _ = messages.send(Message::Input(input)).await;
+}
+
+async fn free_bytes(registration: &Registration) -> Option<u64> {
+    let dir = &registration.checkpoint_dir;
+    if dir.is_empty() {
+        return None;
+    }
+    let watcher = CheckpointWatcher::open(dir, registration.checkpoint_format, 1);
+    let look = tokio::task::spawn_blocking(move || watcher.free_bytes());
+    match tokio::time::timeout(FREE_BYTES_TIMEOUT, look).await {
+        Ok(Ok(Ok(bytes))) => Some(bytes),
+        Ok(Ok(Err(why))) => {
+            warn!(dir, "free space is not known: {why}");
+            None
+        }
+        Ok(Err(_)) => None,
+        Err(_) => {
+            warn!(dir, "free space is not known: the file system does not answer");
+            None
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What a node says of itself: readings of sensors and the state of its workers, put into the contract's words.
+//!
+//! Nothing is sampled here. Every value carries its age, and what is not known is said to be unknown.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluice::wire::{field, node, pb, sample};
+use sluice_core::agent::{Agent, Worker};
+use sluice_core::checkpoint::{CheckpointScan, Incomplete};
+use sluice_core::id::WorkerId;
+use sluice_core::sample::{DeviceFile, DeviceSample, NodeSample, ProcessTableSample};
+use sluice_core::unit::Time;
+use tokio::sync::watch;
+
+use crate::clock;
+use crate::run::sensors::Sensors;
+use crate::uplink::UplinkStatus;
+
+/// A device whose reading is older than this many intervals is `Unknown`: one late sample is ordinary, three are not.
+const STALE_INTERVALS: u64 = 3;
+
+/// Who this agent is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Name of the node.
+    pub(crate) node: String,
+    /// Stays the same for the life of the state directory.
+    pub(crate) node_uid: String,
+    /// Which boot of the machine.
+    pub(crate) boot_id: String,
+    /// Changes with each start of this program.
+    pub(crate) instance: String,
+    /// Some accelerator is not real.
+    pub(crate) is_simulated: bool,
+}
+
+/// The state of workers and drains as it was at some moment.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    /// The state.
+    pub(crate) agent: Agent,
+    /// When it was so.
+    pub(crate) at: Time,
+}
+
+/// Numbers that only rise, for metrics and status.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Reports sent to the arbiter.
+    pub(crate) reports_sent: AtomicU64,
+    /// Streams to the arbiter that came up.
+    pub(crate) connects: AtomicU64,
+    /// Save signals sent.
+    pub(crate) save_signals_sent: AtomicU64,
+    /// `SIGTERM` sent to release.
+    pub(crate) term_signals_sent: AtomicU64,
+    /// `SIGKILL` sent to release.
+    pub(crate) kill_signals_sent: AtomicU64,
+    /// Attempts to write the journal that failed.
+    pub(crate) journal_failures: AtomicU64,
+    /// Signals that could not be delivered.
+    pub(crate) signals_failed: AtomicU64,
+}
+
+/// Adds one.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Everything that can be told. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Reporter {
+    /// Who this agent is.
+    pub(crate) identity: Arc<Identity>,
+    /// The sensors.
+    pub(crate) sensors: Sensors,
+    /// Workers and drains.
+    pub(crate) view: watch::Receiver<Arc<View>>,
+    /// The stream to the arbiter.
+    pub(crate) uplink: watch::Receiver<UplinkStatus>,
+    /// Numbers that only rise.
+    pub(crate) counters: Arc<Counters>,
+    /// The arbiter's address as configured.
+    pub(crate) arbiter: Arc<str>,
+    /// When this program started.
+    pub(crate) started: Time,
+    /// Time between two samples of the accelerators. Unit: ms.
+    pub(crate) device_interval_ms: u64,
+}
+
+impl Reporter {
+    /// The node now.
+    pub(crate) fn report(&self) -> pb::NodeReport {
+        let sample = self.sensors.sample();
+        let view = self.view.borrow().clone();
+        let id = &self.identity;
+        pb::NodeReport {
+            node: id.node.clone(),
+            node_uid: id.node_uid.clone(),
+            boot_id: id.boot_id.clone(),
+            devices: devices(&sample, &view, self.device_interval_ms),
+            volumes: sample::volumes(&sample),
+            workers: workers(&view, clock::now()),
+            pressure: sample::pressure(&sample),
+            simulated: id.is_simulated,
+        }
+    }
+
+    /// The agent itself now.
+    pub(crate) fn status(&self) -> pb::AgentStatus {
+        let now = clock::now();
+        let uplink = self.uplink.borrow().clone();
+        pb::AgentStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ms: now.ms_since(self.started),
+            arbiter: self.arbiter.to_string(),
+            connected: uplink.connected,
+            last_ack_age_ms: uplink.last_ack_at.map(|at| now.ms_since(at)),
+            disconnect_reason: uplink.disconnect_reason,
+            epoch: self.view.borrow().agent.epoch(),
+            heartbeat_interval_ms: uplink.heartbeat_interval_ms,
+            reports_sent: self.counters.reports_sent.load(Ordering::Relaxed),
+            sensors: self.sensors.statuses(),
+        }
+    }
+
+    /// Report and status together.
+    pub(crate) fn answer(&self) -> pb::GetReportResponse {
+        pb::GetReportResponse { report: Some(self.report()), status: Some(self.status()) }
+    }
+
+    /// Drains in which a worker of this node takes part.
+    pub(crate) fn drains(&self) -> Vec<pb::NodeDrain> {
+        drains(&self.view.borrow().clone(), clock::now())
+    }
+}
+
+/// The accelerators with their health and holders.
+pub(crate) fn devices(sample: &NodeSample, view: &View, interval_ms: u64) -> Vec<pb::Device> {
+    let age_ms = sample.devices.age_ms;
+    let is_stale = age_ms.is_none_or(|age| age > interval_ms.saturating_mul(STALE_INTERVALS));
+    let seen = sample.devices.value.as_deref().unwrap_or_default();
+    let processes = sample.processes.value.as_ref();
+    let device = |device: &DeviceSample| {
+        let (health, reason) = health(device, is_stale, age_ms);
+        pb::Device {
+            id: device.id.clone(),
+            index: device.index,
+            resource: device.resource_name.clone(),
+            kind: device.kind.clone(),
+            simulated: device.is_simulated,
+            health: health.into(),
+            health_reason: reason,
+            memory_bytes: device.memory_bytes,
+            holder_pids: holders(&device.id, view, processes),
+            source: if device.is_simulated { "simulated" } else { "sysfs" }.to_owned(),
+            age_ms,
+        }
+    };
+    seen.iter().map(device).collect()
+}
+
+fn health(
+    device: &DeviceSample,
+    is_stale: bool,
+    age_ms: Option<u64>,
+) -> (pb::Health, Option<pb::Reason>) {
+    if is_stale {
+        let age = age_ms.map_or_else(|| "never".to_owned(), |age| format!("{age} ms ago"));
+        let reason = pb::Reason {
+            code: "device-stale".to_owned(),
+            message: format!("device {} was last seen {age}", device.id),
+            hint: "see the agent's sensors with sluice status: a device they ask may hang"
+                .to_owned(),
+            values: [("device".to_owned(), device.id.clone())].into(),
+        };
+        return (pb::Health::Unknown, Some(reason));
+    }
+    if device.is_present {
+        return (pb::Health::Healthy, None);
+    }
+    let reason = pb::Reason {
+        code: "device-gone".to_owned(),
+        message: format!("device {} was there when the agent started and is gone", device.id),
+        hint: "look into the kernel's log; restart the node if the device does not come back"
+            .to_owned(),
+        values: [("device".to_owned(), device.id.clone())].into(),
+    };
+    (pb::Health::Unhealthy, Some(reason))
+}
+
+/// Processes that hold the device: those that have its file open, and those of workers to which it is assigned.
+fn holders(device: &str, view: &View, processes: Option<&ProcessTableSample>) -> Vec<u32> {
+    let Some(table) = processes else { return Vec::new() };
+    let file = DeviceFile::Simulated(device.to_owned());
+    let mut pids = BTreeSet::new();
+    for worker in &table.workers {
+        let id: Option<WorkerId> = worker.marker.parse().ok();
+        let known = id.and_then(|id| view.agent.workers().get(&id));
+        let is_assigned =
+            known.is_some_and(|w| w.registration.devices.iter().any(|id| id.as_str() == device));
+        let holds = |p: &&sluice_core::sample::ProcessSample| {
+            is_assigned || p.devices.as_ref().is_some_and(|files| files.contains(&file))
+        };
+        pids.extend(worker.processes.iter().filter(holds).map(|p| p.key.pid));
+    }
+    let strangers = table
+        .strangers
+        .iter()
+        .filter(|p| p.devices.as_ref().is_some_and(|files| files.contains(&file)));
+    pids.extend(strangers.map(|p| p.key.pid));
+    pids.into_iter().collect()
+}
+
+/// The workers, their ages brought up to `now`.
+pub(crate) fn workers(view: &View, now: Time) -> Vec<pb::Worker> {
+    let passed_ms = now.ms_since(view.at);
+    let known = view.agent.workers().iter();
+    known.filter_map(|(id, worker)| one_worker(view, id, worker, passed_ms)).collect()
+}
+
+fn one_worker(view: &View, id: &WorkerId, worker: &Worker, passed_ms: u64) -> Option<pb::Worker> {
+    let told = node::worker_out(id, &view.agent.report(id)?);
+    let registration = &worker.registration;
+    let incomplete = worker.scan.as_ref().and_then(newer_incomplete);
+    Some(pb::Worker {
+        pid: registration.pid,
+        checkpoint_dir: registration.checkpoint_dir.clone(),
+        checkpoint_format: pb::CheckpointFormat::from(registration.checkpoint_format).into(),
+        incomplete_checkpoint: incomplete.map(|i| i.path.clone()).unwrap_or_default(),
+        checkpoint_problem: worker.scan.as_ref().and_then(|scan| problem(scan, incomplete)),
+        checkpoint_age_ms: told.checkpoint_age_ms.map(|age| age.saturating_add(passed_ms)),
+        running_ms: told.running_ms.saturating_add(passed_ms),
+        devices: field::texts(&registration.devices),
+        processes: worker.processes,
+        ..told
+    })
+}
+
+/// The newest entry that would be the newest checkpoint if it were complete.
+fn newer_incomplete(scan: &CheckpointScan) -> Option<&Incomplete> {
+    let newest = scan.newest().map(|c| c.step);
+    let is_newer = |entry: &&Incomplete| match entry.step {
+        Some(step) => newest.is_none_or(|newest| step > newest),
+        None => entry.saving,
+    };
+    scan.incomplete.iter().find(is_newer)
+}
+
+fn problem(scan: &CheckpointScan, incomplete: Option<&Incomplete>) -> Option<pb::Reason> {
+    let (code, message) = match (&scan.problem, incomplete) {
+        (Some(problem), _) => (problem.code(), problem.to_string()),
+        (None, Some(entry)) => (entry.reason.code(), entry.to_string()),
+        (None, None) => return None,
+    };
+    Some(pb::Reason { code: code.to_owned(), message, ..pb::Reason::default() })
+}
+
+/// The drains, their remaining times as of `now`.
+pub(crate) fn drains(view: &View, now: Time) -> Vec<pb::NodeDrain> {
+    let drain = |hand: &sluice_core::agent::Hand| pb::NodeDrain {
+        drain_id: hand.drain.to_string(),
+        workload: hand.worker.workload.to_string(),
+        attempt: hand.worker.attempt,
+        rank: hand.worker.rank,
+        epoch: hand.epoch,
+        stage: hand.stage.as_str().to_owned(),
+        remaining_ms: hand.stage.awaits_checkpoint().then(|| hand.deadline_at.ms_since(now)),
+        mode: hand.mode.to_string(),
+    };
+    view.agent.hands().values().map(drain).collect()
+}
