@@ -111,9 +111,12 @@ fn why(sheet: &mut Sheet, view: &ExplainView) {
     sheet.field("Asks for", or_dash(&asked.join(", ")));
     for usage in view.queue.iter().flat_map(|q| &q.usage) {
         if workload.resources.contains_key(&usage.resource) {
-            let (used, nominal) = (usage.used, usage.nominal);
-            let of = format!("{used} of {nominal} {} are in use", safe(&usage.resource));
-            sheet.field("Quota", of);
+            let (used, resource) = (usage.used, safe(&usage.resource));
+            let quota = match usage.nominal {
+                Some(nominal) => format!("{used} of {nominal} {resource} are in use"),
+                None => format!("{used} {resource} are in use; there is no limit"),
+            };
+            sheet.field("Quota", quota);
         }
     }
     if workload.ahead_count > 0 {

@@ -15,10 +15,14 @@
 mod args;
 mod command;
 mod decide;
+#[cfg(test)]
+mod fakes;
 mod launcher;
 mod link;
 mod progress;
 pub(crate) mod signals;
+#[cfg(test)]
+mod tests;
 mod work;
 mod worker;
 

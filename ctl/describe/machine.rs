@@ -195,7 +195,7 @@ pub(super) fn queue(queue: &QueueView) -> String {
         .iter()
         .map(|u| {
             let limit = u.borrowing_limit.map_or_else(|| NOTHING.to_owned(), |l| l.to_string());
-            vec![safe(&u.resource), u.used.to_string(), u.nominal.to_string(), limit]
+            vec![safe(&u.resource), u.used.to_string(), u.nominal_words(), limit]
         })
         .collect();
     sheet.section("Quota").table(&["RESOURCE", "USED", "NOMINAL", "BORROWING LIMIT"], &rows);

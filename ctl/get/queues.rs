@@ -37,7 +37,7 @@ fn line(queue: &QueueView, usage: Option<&UsageView>) -> Vec<String> {
         or_dash(queue.cohort.as_deref().unwrap_or_default()),
         or_nothing(usage.map(|u| safe(&u.resource))),
         or_nothing(usage.map(|u| u.used.to_string())),
-        or_nothing(usage.map(|u| u.nominal.to_string())),
+        or_nothing(usage.map(UsageView::nominal_words)),
         limit,
         queue.pending.to_string(),
         queue.admitted.to_string(),

@@ -24,13 +24,17 @@ pub(crate) struct QueueView {
     pub(crate) preempts: bool,
 }
 
+/// From here on a quota is no limit: what the arbiter's queues have where nobody set one, and what
+/// JSON readers can still hold exactly.
+const NO_LIMIT: u64 = 1 << 53;
+
 /// Quota of one resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct UsageView {
     /// The resource.
     pub(crate) resource: String,
-    /// What belongs to the queue.
-    pub(crate) nominal: u64,
+    /// What belongs to the queue; `null`: there is no limit.
+    pub(crate) nominal: Option<u64>,
     /// What its workloads use; may be above nominal if it borrows.
     pub(crate) used: u64,
     /// How much more it may borrow; `null`: all that is unused in the cohort.
@@ -53,10 +57,15 @@ impl QueueView {
 }
 
 impl UsageView {
+    /// The quota in words.
+    pub(crate) fn nominal_words(&self) -> String {
+        self.nominal.map_or_else(|| "no limit".to_owned(), |n| n.to_string())
+    }
+
     fn of(usage: &pb::QueueUsage) -> Self {
         Self {
             resource: usage.resource.clone(),
-            nominal: usage.nominal,
+            nominal: Some(usage.nominal).filter(|n| *n < NO_LIMIT),
             used: usage.used,
             borrowing_limit: usage.borrowing_limit,
         }
