@@ -217,7 +217,7 @@ fn look_until_sure(watcher: &mut CheckpointWatcher, pids: &[u32]) -> CheckpointS
     let mut scan = scan_once(watcher, pids);
     for _ in 0..REPEATS_MAX {
         let newest = scan.incomplete.first().map(|entry| &entry.reason);
-        if !matches!(newest, Some(IncompleteReason::FirstSeen)) {
+        if !matches!(newest, Some(IncompleteReason::NotAtRest)) {
             break;
         }
         std::thread::sleep(AGAIN);
