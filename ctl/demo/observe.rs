@@ -286,3 +286,6 @@ fn mark(worker: &str) -> String {
         None => format!("T{}", safe(rank)),
     }
 }
+
+#[cfg(test)]
+mod tests;

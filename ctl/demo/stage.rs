@@ -220,7 +220,7 @@ impl Stage {
         let mark = self.mark();
         let others = Lookout::new(&mark).look().len();
         if others > left.len() {
-            left.push(format!("{} more processes", others - left.len()));
+            left.push(format!("left-over processes: {}", others - left.len()));
         }
         cast::kill_all(&mark);
         for actor in &mut self.actors {
@@ -288,3 +288,6 @@ fn end_on_panic(mark: String) {
         cast::kill_all(&mark);
     }));
 }
+
+#[cfg(test)]
+mod tests;
