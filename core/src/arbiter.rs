@@ -6,8 +6,10 @@
 //! parts that change it are beside this file: [`submit`](self) (workloads and launchers), nodes,
 //! drains, schedule (admission and preemption), freeze.
 
+mod drain_ends;
 mod drain_events;
 mod drain_steps;
+mod exits;
 mod freeze;
 mod nodes;
 mod schedule;
@@ -15,7 +17,9 @@ mod snapshot;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod view;
+mod weigh;
 
 use std::collections::{BTreeMap, BTreeSet};
 

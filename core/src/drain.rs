@@ -245,6 +245,7 @@ impl fmt::Display for DrainState {
 }
 
 /// One rank in a drain.
+#[expect(clippy::struct_excessive_bools, reason = "facts about one rank that come true one by one")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DrainMember {
     /// Node of the rank.

@@ -22,6 +22,7 @@ pub const SAVE_ASSUMED_MS: u64 = 10_000;
 pub const REACTION_MS: u64 = 50;
 
 /// What is known of a gang when a drain is planned.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state in disguise")]
 #[derive(Debug, Clone)]
 pub struct Situation<'a> {
     /// Devices of the gang.

@@ -61,13 +61,10 @@ fn nothing_is_released_early(world: &World) -> Result<(), Violation> {
             return Err(format!("{} released without a checkpoint and without a reason", drain.id));
         }
         if let Some(saved) = drain.saved.as_ref().filter(|_| states.contains(&DrainState::Durable))
+            && !world.directory_has(&drain.victim, saved.step)
         {
-            if !world.directory_has(&drain.victim, saved.step) {
-                return Err(format!(
-                    "{} counted step {} as saved; it is not on disk",
-                    drain.id, saved.step
-                ));
-            }
+            let (id, step) = (&drain.id, saved.step);
+            return Err(format!("{id} counted step {step} as saved; it is not on disk"));
         }
     }
     Ok(())

@@ -87,7 +87,7 @@ impl Faults {
                 }
             }
             if self.rng.chance(self.rates.partition) && world.partitioned.insert(name.clone()) {
-                world.log(format!("{name} is cut off"));
+                world.log(&format!("{name} is cut off"));
                 let ends = world.now + self.rng.range(100, 20_000);
                 self.partitions_end_at.push((ends, name.clone()));
             }
@@ -127,7 +127,7 @@ impl Faults {
             .partition(|(at, _)| now >= *at || quiet);
         self.partitions_end_at = still;
         for (_, name) in over {
-            world.log(format!("{name} is connected again"));
+            world.log(&format!("{name} is connected again"));
             world.partitioned.remove(&name);
         }
     }

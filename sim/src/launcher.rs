@@ -127,7 +127,7 @@ impl World {
             attempt: workload.attempt,
             rank: launcher.rank,
         };
-        self.log(format!("{worker} starts on {}", assignment.node));
+        self.log(&format!("{worker} starts on {}", assignment.node));
         self.gangs.start(self.now, &worker, launcher.spec.nnodes);
         let Assignment { node, devices } = assignment;
         Some(Stage::Running { worker, node, devices, registered: false })
@@ -141,7 +141,7 @@ impl World {
     ) -> Option<Stage> {
         let process = self.gangs.of(&worker).and_then(|g| g.processes.get(&worker.rank));
         if let Some(exit) = process.and_then(|p| p.exit) {
-            self.log(format!("{worker} ended with {exit}"));
+            self.log(&format!("{worker} ended with {exit}"));
             return Some(Stage::Reporting { worker, exit });
         }
         let workload = self.arbiter.as_ref().and_then(|a| a.workload(&worker.workload));

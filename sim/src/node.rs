@@ -7,6 +7,7 @@ use sluice_core::id::{DeviceId, DrainId, NodeName, ResourceName, WorkerId};
 use sluice_core::protocol::{Device, DrainEvent, Health, NodeReport, Order, Verb, WorkerReport};
 use sluice_core::unit::Time;
 
+use crate::gang::Gang;
 use crate::world::Gangs;
 
 /// How often a checkpoint directory is looked into when nothing is awaited. Unit: ms.
@@ -101,7 +102,7 @@ impl Node {
         let gang = gangs.of(&worker);
         let facts = TargetFacts {
             alive: gang.as_ref().is_some_and(|g| g.alive(worker.rank)),
-            caught_signals: if gang.is_some_and(|g| g.catches()) { 1 << 9 } else { 0 },
+            caught_signals: if gang.is_some_and(Gang::catches) { 1 << 9 } else { 0 },
             free_bytes: Some(u64::MAX),
         };
         self.step(now, Input::Order { order, facts }, gangs);
@@ -165,7 +166,7 @@ impl Node {
             }
             Output::Send(event) => self.outbox.push(event),
             Output::Signal { worker, signal, audience } => {
-                self.signal(&worker, signal, audience, gangs)
+                self.signal(&worker, signal, audience, gangs);
             }
             Output::CheckHolders(worker) => {
                 let alive = gangs.of(&worker).is_some_and(|g| g.alive(worker.rank));

@@ -145,7 +145,7 @@ impl World {
         self.launchers.push(launcher);
     }
 
-    pub(crate) fn log(&mut self, line: String) {
+    pub(crate) fn log(&mut self, line: &str) {
         if self.trace.len() >= TRACE_MAX {
             self.trace.remove(0);
         }
@@ -154,7 +154,7 @@ impl World {
 
     pub(crate) fn start_arbiter(&mut self) {
         self.epoch += 1;
-        self.log(format!("arbiter starts, epoch {}", self.epoch));
+        self.log(&format!("arbiter starts, epoch {}", self.epoch));
         let config = Config { epoch: self.epoch, ..self.config.clone() };
         let workloads = self.stored_workloads.values().cloned().collect();
         let drains = self.stored_drains.values().cloned().collect();
@@ -164,7 +164,7 @@ impl World {
     }
 
     pub(crate) fn crash_arbiter(&mut self) {
-        self.log("arbiter dies".to_owned());
+        self.log("arbiter dies");
         self.arbiter = None;
         self.connected.clear();
         self.messages.clear();
@@ -174,7 +174,7 @@ impl World {
     }
 
     pub(crate) fn start_agent(&mut self, name: &NodeName) {
-        self.log(format!("agent of {name} starts"));
+        self.log(&format!("agent of {name} starts"));
         let now = self.now;
         if let Some(node) = self.nodes.get_mut(name) {
             node.start(now, &mut self.gangs);
@@ -182,7 +182,7 @@ impl World {
     }
 
     pub(crate) fn crash_agent(&mut self, name: &NodeName) {
-        self.log(format!("agent of {name} dies"));
+        self.log(&format!("agent of {name} dies"));
         if let Some(node) = self.nodes.get_mut(name) {
             node.crash();
         }
@@ -236,7 +236,7 @@ impl World {
             let events: Vec<DrainEvent> = std::mem::take(&mut node.outbox);
             let report = node.report(false);
             for event in events {
-                self.post(Message::Event(name.clone(), event));
+                self.post(&Message::Event(name.clone(), event));
             }
             if let Some(report) = report {
                 // Reports are sequenced and acknowledged: they are never lost while the stream is up.
@@ -250,7 +250,7 @@ impl World {
         }
     }
 
-    fn post(&mut self, message: Message) {
+    fn post(&mut self, message: &Message) {
         if self.network.chance(self.weather.loss) {
             return;
         }
@@ -269,14 +269,14 @@ impl World {
         for (_, _, message) in messages {
             match message {
                 Message::Event(node, event) => {
-                    self.log(format!("{node} says {:?} of {}", event.kind, event.drain));
+                    self.log(&format!("{node} says {:?} of {}", event.kind, event.drain));
                     self.give(Input::DrainEvent { node, event });
                 }
                 Message::Report(node, report) => {
                     self.give(Input::NodeReport { node, report });
                 }
                 Message::Order(node, order) => {
-                    self.log(format!("{node} is told {:?} ({})", order.verb, order.drain));
+                    self.log(&format!("{node} is told {:?} ({})", order.verb, order.drain));
                     let now = self.now;
                     if let Some(node) = self.nodes.get_mut(&node) {
                         node.order(now, order, &mut self.gangs);
@@ -306,7 +306,7 @@ impl World {
             match output {
                 Output::Send { node, order } => {
                     if self.connected.contains(&node) {
-                        self.post(Message::Order(node, order));
+                        self.post(&Message::Order(node, order));
                     }
                 }
                 Output::Reply(answer) => reply = Some(answer),
@@ -314,7 +314,7 @@ impl World {
                 Output::Decided(d) => {
                     let about =
                         d.drain.map(|d| d.to_string()).or(d.workload.map(|w| w.to_string()));
-                    self.log(format!(
+                    self.log(&format!(
                         "decided [{}] {}: {}",
                         d.reason.code(),
                         about.unwrap_or_default(),
@@ -349,7 +349,7 @@ impl World {
     pub(crate) fn kill_some_rank_on(&mut self, name: &NodeName) {
         let victim = self.live_workers().into_iter().find(|(_, node, _)| *node == name);
         let Some(worker) = victim.map(|(worker, ..)| worker.clone()) else { return };
-        self.log(format!("{worker} is killed by fate"));
+        self.log(&format!("{worker} is killed by fate"));
         if let Some(gang) = self.gangs.of_mut(&worker) {
             gang.kill(worker.rank);
         }

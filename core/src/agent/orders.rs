@@ -11,6 +11,7 @@ use crate::workload::SaveSignal;
 type Key = (DrainId, WorkerId);
 
 /// The parts of a prepare order.
+#[derive(Clone, Copy)]
 struct Prepare {
     mode: Mode,
     save_signal: Option<SaveSignal>,

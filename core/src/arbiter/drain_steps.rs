@@ -38,7 +38,7 @@ impl Arbiter {
         self.drain_decided(id, &victim, reason);
     }
 
-    fn drain_decided(&mut self, id: &DrainId, victim: &WorkloadName, reason: Reason) {
+    pub(super) fn drain_decided(&mut self, id: &DrainId, victim: &WorkloadName, reason: Reason) {
         self.outputs.push(Output::Decided(Decision {
             kind: DecisionKind::Drain,
             workload: Some(victim.clone()),
@@ -166,7 +166,7 @@ impl Arbiter {
         Verb::Release { grace_ms: self.config.release_grace_ms }
     }
 
-    fn send_to_all(&mut self, id: &DrainId, verb: impl Fn(&Self, &Drain) -> Verb) {
+    pub(super) fn send_to_all(&mut self, id: &DrainId, verb: impl Fn(&Self, &Drain) -> Verb) {
         let epoch = self.config.epoch;
         let Some(drain) = self.drains.get_mut(id) else { return };
         drain.epoch = epoch;
@@ -218,115 +218,6 @@ impl Arbiter {
         let grace_ms = Ms(self.config.release_grace_ms);
         self.enter(id, DrainState::Releasing, Reason::ReleaseSent { grace_ms });
         self.send_to_all(id, Self::release_verb);
-    }
-
-    /// Takes a drain back; the workers go on. Only before a worker was told to end.
-    pub(super) fn abort_drain(&mut self, id: &DrainId, reason: Reason) {
-        self.stop_drain(id, DrainState::Aborted, reason);
-    }
-
-    /// Ends a drain without release, in `state`.
-    pub(super) fn stop_drain(&mut self, id: &DrainId, state: DrainState, reason: Reason) {
-        let now = self.now;
-        let Some(drain) = self.drains.get(id).filter(|d| d.state.is_open()) else { return };
-        let victim = drain.victim.clone();
-        self.enter(id, state, reason);
-        self.send_to_all(id, |_, _| Verb::Abort);
-        if let Some(workload) =
-            self.workloads.get_mut(&victim).filter(|w| w.phase == Phase::Draining)
-        {
-            workload.phase = Phase::Running;
-            workload.phase_since = now;
-            workload.reason = Reason::Started { attempt: workload.attempt };
-            // A drain that was taken back cost nothing: it does not count.
-            workload.profile.drained_at.pop();
-        }
-        self.avoid_until.insert(victim.clone(), now.plus_ms(AVOID_MS));
-        self.save_workload(&victim);
-        self.dissolve_reservations_on(id);
-        self.dirty = true;
-    }
-
-    /// Whoever counted on this drain decides anew.
-    fn dissolve_reservations_on(&mut self, id: &DrainId) {
-        let mut dissolved = Vec::new();
-        for (name, workload) in &mut self.workloads {
-            if workload.reservation.as_ref().is_some_and(|r| r.drains.contains(id)) {
-                let reservation = workload.reservation.take();
-                dissolved.push((name.clone(), reservation.map(|r| r.drains).unwrap_or_default()));
-            }
-        }
-        for (name, drains) in dissolved {
-            self.save_workload(&name);
-            for other in drains.into_iter().filter(|other| other != id) {
-                self.give_up_for(&other, &name);
-            }
-        }
-    }
-
-    /// The beneficiary no longer needs this drain: taken back if that can be, else carried through for nobody.
-    fn give_up_for(&mut self, id: &DrainId, beneficiary: &WorkloadName) {
-        let Some(drain) = self.drains.get_mut(id).filter(|d| d.state.is_open()) else { return };
-        if drain.is_past_return() {
-            drain.beneficiary = None;
-            self.save_drain(id);
-        } else {
-            self.abort_drain(id, Reason::DemandGone { beneficiary: beneficiary.clone() });
-        }
-    }
-
-    /// A workload needs no room any more: drains for it are taken back.
-    pub(super) fn drop_demand_of(&mut self, name: &WorkloadName) {
-        let for_it = |d: &&Drain| d.state.is_open() && d.beneficiary.as_ref() == Some(name);
-        let ids: Vec<DrainId> = self.drains.values().filter(for_it).map(|d| d.id.clone()).collect();
-        for id in ids {
-            self.give_up_for(&id, name);
-        }
-    }
-
-    /// The victim ended: nothing is left to drain or to resume.
-    pub(super) fn end_drains_of_ended(&mut self, victim: &WorkloadName) {
-        let Some(id) = self.workloads.get(victim).and_then(|w| w.last_drain.clone()) else {
-            return;
-        };
-        let Some(state) = self.drains.get(&id).map(|d| d.state) else { return };
-        if state.is_open() {
-            self.enter(&id, DrainState::CompletedMeanwhile, Reason::FinishedMeanwhile);
-            self.send_to_all(&id, |_, _| Verb::Abort);
-            self.dissolve_reservations_on(&id);
-        } else if state == DrainState::ResumePending {
-            self.enter(&id, DrainState::CompletedMeanwhile, Reason::EndedBeforeResume);
-        }
-    }
-
-    /// The beneficiary runs: drains made for it have handed over.
-    pub(super) fn hand_over_to(&mut self, beneficiary: &WorkloadName) {
-        let freed = |d: &&Drain| {
-            d.state == DrainState::Freed && d.beneficiary.as_ref() == Some(beneficiary)
-        };
-        let ids: Vec<DrainId> = self.drains.values().filter(freed).map(|d| d.id.clone()).collect();
-        for id in ids {
-            self.enter(
-                &id,
-                DrainState::HandedOver,
-                Reason::HandedOver { beneficiary: beneficiary.clone() },
-            );
-        }
-    }
-
-    /// The victim has devices again: the first new checkpoint will tell where it resumed.
-    pub(super) fn await_resume(&mut self, victim: &WorkloadName) {
-        let Some(id) = self.workloads.get(victim).and_then(|w| w.last_drain.clone()) else {
-            return;
-        };
-        let Some(drain) = self.drains.get(&id) else { return };
-        if matches!(drain.state, DrainState::Freed | DrainState::HandedOver) {
-            let reason = match &drain.saved {
-                Some(checkpoint) => Reason::WaitsToResume { step: checkpoint.step },
-                None => Reason::WaitsToRestart,
-            };
-            self.enter(&id, DrainState::ResumePending, reason);
-        }
     }
 
     /// An agent is (back) on its stream: say again what it has to do. Orders are safe to repeat.
@@ -427,17 +318,6 @@ impl Arbiter {
         self.enter(id, DrainState::Expired, Reason::DeadlinePassed { deadline_ms });
         self.keep_last_checkpoint(id);
         self.release(id);
-    }
-
-    fn forget_closed_drains(&mut self) {
-        let closed = || self.drains.values().filter(|d| d.state.is_closed());
-        if closed().count() < super::CLOSED_DRAINS_MAX {
-            return;
-        }
-        if let Some(oldest) = closed().min_by_key(|d| d.state_since).map(|d| d.id.clone()) {
-            self.drains.remove(&oldest);
-            self.outputs.push(Output::ForgetDrain(oldest));
-        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::view::Verdict;
+use super::weigh::{Verdict, Weighed};
 use super::{Arbiter, DecisionKind, Output};
 use crate::id::{DrainId, WorkloadName};
 use crate::place::{Free, RankDemand, is_device, place};
@@ -148,31 +148,26 @@ impl Arbiter {
     }
 
     fn why_not_placed(&self, workload: &Workload, free: &Free) -> Reason {
-        for (resource, requested) in workload.spec.resources.iter().filter(|(r, _)| is_device(r)) {
-            let count =
-                |n: &super::Node| n.devices.values().filter(|d| d.resource == *resource).count();
-            let largest = self.nodes.values().map(count).max().unwrap_or(0) as u64;
-            let (resource, requested) = (resource.clone(), *requested);
-            if requested > largest {
-                return Reason::NoNodeLargeEnough { resource, requested, largest };
-            }
-            let free = free.count(&resource);
-            return Reason::WaitingForDevices {
-                resource,
-                requested,
-                ranks: workload.spec.nnodes,
-                free,
-            };
+        let wanted = workload.spec.resources.iter().find(|(resource, _)| is_device(resource));
+        let Some((resource, requested)) = wanted.map(|(r, count)| (r.clone(), *count)) else {
+            let nodes = workload.members.values().flat_map(|m| &m.nodes);
+            let first = nodes.min().cloned();
+            return first.map_or(Reason::NoNodes, |node| Reason::NodesNotConnected { node });
+        };
+        let count = |n: &super::Node| n.devices.values().filter(|d| d.resource == resource).count();
+        let largest = self.nodes.values().map(count).max().unwrap_or(0) as u64;
+        if requested > largest {
+            return Reason::NoNodeLargeEnough { resource, requested, largest };
         }
-        let nodes = workload.members.values().flat_map(|m| &m.nodes);
-        nodes.min().map_or(Reason::NoNodes, |node| Reason::NodesNotConnected { node: node.clone() })
+        let free = free.count(&resource);
+        Reason::WaitingForDevices { resource, requested, ranks: workload.spec.nnodes, free }
     }
 
     /// Chooses whom to drain and starts it. `Err(None)`: nobody can make room.
     fn try_preempt(&mut self, name: &WorkloadName) -> Result<(), Option<Reason>> {
         let Some(workload) = self.workloads.get(name) else { return Err(None) };
         let candidates = self.candidates_with_verdict(workload);
-        let eligible: Vec<&super::view::Weighed> =
+        let eligible: Vec<&Weighed> =
             candidates.iter().filter(|c| matches!(c.verdict, Verdict::Eligible)).collect();
         let costs: Vec<victims::Cost> = eligible.iter().map(|c| c.cost).collect();
         let names = |set: &[usize]| -> Vec<WorkloadName> {
@@ -223,7 +218,7 @@ impl Arbiter {
     }
 
     /// If only protection keeps a victim from making room: until when.
-    fn protected_victim(&mut self, candidates: &[super::view::Weighed]) -> Option<Reason> {
+    fn protected_victim(&mut self, candidates: &[Weighed]) -> Option<Reason> {
         let protected = candidates.iter().filter_map(|c| match c.verdict {
             Verdict::Protected { wait_ms } => Some((wait_ms, c.workload.clone())),
             Verdict::Eligible | Verdict::No(_) => None,
