@@ -51,21 +51,23 @@ pub(crate) struct AdminService {
     watchers: Arc<Watchers>,
     presence: Arc<Presence>,
     last_decision: tokio::sync::watch::Receiver<u64>,
+    stopped: tokio::sync::watch::Receiver<bool>,
     started: Instant,
 }
 
 impl AdminService {
-    /// The service for the arbiter behind `handle`.
+    /// The service for the arbiter behind `handle`; streams end once `stopped` is true.
     pub(crate) fn new(
         handle: Handle,
         agents: Arc<Agents>,
         store: Arc<Store>,
         watchers: Arc<Watchers>,
         last_decision: tokio::sync::watch::Receiver<u64>,
+        stopped: tokio::sync::watch::Receiver<bool>,
     ) -> Self {
         let presence = Arc::default();
         let started = Instant::now();
-        Self { handle, agents, store, watchers, presence, last_decision, started }
+        Self { handle, agents, store, watchers, presence, last_decision, stopped, started }
     }
 }
 

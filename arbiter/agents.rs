@@ -112,6 +112,8 @@ struct State {
 /// A stream that was accepted.
 struct Joined {
     session: u64,
+    /// Cadence that the agent was told. Unit: ms.
+    heartbeat_ms: u64,
     /// What the agent believes the arbiter to have is what it has.
     is_known: bool,
     ends: oneshot::Receiver<End>,
@@ -134,8 +136,13 @@ impl Agents {
 
     /// Time between heartbeats for the fleet as it is. Unit: ms.
     fn heartbeat_ms(&self) -> u64 {
+        self.cadence_ms(self.connected())
+    }
+
+    /// Time between heartbeats for so many agents. Unit: ms.
+    fn cadence_ms(&self, agents: u64) -> u64 {
         match self.times.heartbeat_ms {
-            0 => HEARTBEAT_MS_MIN.max(self.connected() * 1_000 / AGENTS_PER_SECOND),
+            0 => HEARTBEAT_MS_MIN.max(agents * 1_000 / AGENTS_PER_SECOND),
             fixed_ms => fixed_ms,
         }
     }
@@ -159,53 +166,51 @@ impl Agents {
         }
     }
 
-    /// Accepts a stream: the agent's state directory decides who owns a node's name.
+    /// Accepts a stream and welcomes the agent: its state directory decides who owns a node's name.
     fn join(
         &self,
         node: &NodeName,
         hello: pb::Hello,
+        epoch: u64,
         outbox: mpsc::Sender<Outgoing>,
     ) -> Result<Joined, Status> {
         let mut state = self.lock();
-        if state.stopping {
-            return Err(Status::unavailable("the arbiter is stopping; connect again in a moment"));
+        state.check_room(node)?;
+        let older = state.nodes.get(node);
+        let is_same = older.is_some_and(|entry| entry.hello.node_uid == hello.node_uid);
+        if let Some(entry) = older.filter(|entry| entry.link.is_some() && !is_same) {
+            return Err(taken(&entry.hello, &hello));
         }
-        if state.nodes.len() >= NODES_MAX && !state.nodes.contains_key(node) {
-            return Err(Status::resource_exhausted(format!(
-                "{} nodes are known and the limit is {NODES_MAX}; restart the arbiter to forget those that are gone",
-                state.nodes.len()
-            )));
-        }
-        let mirror = match state.nodes.remove(node) {
-            Some(entry) => match replace(entry, &hello) {
-                Ok(mirror) => mirror,
-                Err((entry, status)) => {
-                    state.nodes.insert(node.clone(), *entry);
-                    return Err(status);
-                }
-            },
-            None => Mirror::default(),
+        let digest = older.filter(|_| is_same).map_or(0, |entry| entry.mirror.digest());
+        let is_known = digest != 0 && digest == hello.state_hash;
+        let heartbeat_ms = self.cadence_ms(state.connected + 1);
+        let welcome = pb::Welcome {
+            epoch,
+            resync_full: !is_known,
+            heartbeat_interval_ms: heartbeat_ms,
+            lost_after_ms: self.lost_after_ms(heartbeat_ms),
+            digest_interval_ms: DIGEST_INTERVAL_MS,
         };
-        state.sessions += 1;
-        let session = state.sessions;
+        // Queued before anybody can queue an order: an agent is welcomed first.
+        let welcome = pb::ArbiterMessage { body: Some(Body::Welcome(welcome)) };
+        outbox.try_send(Ok(welcome)).map_err(|_| Status::cancelled("the agent has gone"))?;
         let (end, ends) = oneshot::channel();
-        let is_known = hello.state_hash != 0 && mirror.digest() == hello.state_hash;
-        let link = Some(Link { outbox, end: Some(end) });
-        let entry = Entry { hello, session, last_seen: Instant::now(), mirror, link };
-        state.nodes.insert(node.clone(), entry);
-        state.connected = count_connected(&state);
-        Ok(Joined { session, is_known, ends })
+        let link = Link { outbox, end: Some(end) };
+        let session = state.enter(node, hello, is_same, link);
+        Ok(Joined { session, heartbeat_ms, is_known, ends })
     }
 
-    /// Ends a stream. True if it was the node's newest: then the node has no agent now.
+    /// Ends a stream. True if it was the node's newest, so that the node has no agent now; never
+    /// while the arbiter stops: then it is not the agent that has gone.
     fn leave(&self, node: &NodeName, session: u64) -> bool {
         let mut state = self.lock();
         let Some(entry) = state.nodes.get_mut(node).filter(|entry| entry.session == session) else {
             return false;
         };
-        let had_link = entry.link.take().is_some();
-        state.connected = count_connected(&state);
-        had_link
+        if entry.link.take().is_some() {
+            state.connected -= 1;
+        }
+        !state.stopping
     }
 
     /// Works on the mirror of a node whose stream is still the newest.
@@ -249,28 +254,47 @@ impl Agents {
     }
 }
 
-/// The mirror to go on with, or the entry back with the reason why the newcomer is refused.
-fn replace(mut entry: Entry, hello: &pb::Hello) -> Result<Mirror, (Box<Entry>, Status)> {
-    if entry.hello.node_uid == hello.node_uid {
-        if let Some(link) = &mut entry.link {
-            link.end(End::Replaced);
+impl State {
+    fn check_room(&self, node: &NodeName) -> Result<(), Status> {
+        if self.stopping {
+            return Err(Status::unavailable("the arbiter is stopping; connect again in a moment"));
         }
-        return Ok(entry.mirror);
+        if self.nodes.len() < NODES_MAX || self.nodes.contains_key(node) {
+            return Ok(());
+        }
+        Err(Status::resource_exhausted(format!(
+            "{} nodes are known and the limit is {NODES_MAX}; restart the arbiter to forget those that are gone",
+            self.nodes.len()
+        )))
     }
-    if entry.link.is_none() {
-        // Another state directory under the same name: nothing that the old one said counts.
-        return Ok(Mirror::default());
+
+    /// Puts a stream in the place of the node's older one; what was reported is kept for the same agent.
+    fn enter(&mut self, node: &NodeName, hello: pb::Hello, is_same: bool, link: Link) -> u64 {
+        self.sessions += 1;
+        let session = self.sessions;
+        let mut mirror = Mirror::default();
+        if let Some(mut older) = self.nodes.remove(node) {
+            if let Some(mut link) = older.link.take() {
+                link.end(End::Replaced);
+                self.connected -= 1;
+            }
+            if is_same {
+                mirror = older.mirror;
+            }
+        }
+        self.connected += 1;
+        let (link, last_seen) = (Some(link), Instant::now());
+        self.nodes.insert(node.clone(), Entry { hello, session, last_seen, mirror, link });
+        session
     }
-    let status = Status::already_exists(format!(
-        "node {:?} is connected with node_uid {:?}; node_uid {:?} says it is the same node; \
-         give one of the two agents another --node name",
-        hello.node, entry.hello.node_uid, hello.node_uid
-    ));
-    Err((Box::new(entry), status))
 }
 
-fn count_connected(state: &State) -> u64 {
-    state.nodes.values().filter(|entry| entry.link.is_some()).count() as u64
+fn taken(owner: &pb::Hello, newcomer: &pb::Hello) -> Status {
+    Status::already_exists(format!(
+        "node {:?} is connected with node_uid {:?}; node_uid {:?} says it is the same node; \
+         give one of the two agents another --node name",
+        owner.node, owner.node_uid, newcomer.node_uid
+    ))
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

@@ -10,7 +10,7 @@ use sluice::wire::pb::admin_client::AdminClient;
 use sluice::wire::pb::agents_client::AgentsClient;
 use sluice::wire::pb::arbiter_message::Body;
 use tempfile::TempDir;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
@@ -21,8 +21,8 @@ use crate::server::Parts;
 
 /// A running arbiter.
 pub(crate) struct InProcess {
-    /// Its parts.
-    pub parts: Parts,
+    /// Ends the arbiter when it is dropped.
+    _parts: (Parts, watch::Sender<bool>),
     channel: Channel,
     dir: Arc<TempDir>,
 }
@@ -62,9 +62,10 @@ impl InProcess {
         let listener = net::listen(&config.listen, false).await.unwrap();
         let address = listener.address().clone();
         let parts = Parts::start(&config).unwrap();
-        tokio::spawn(parts.serve_grpc(listener.incoming(), std::future::pending()).await);
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(parts.serve_grpc(listener.incoming(), stopped).await);
         let channel = net::connect(&address).await.unwrap();
-        Self { parts, channel, dir }
+        Self { _parts: (parts, stop), channel, dir }
     }
 
     /// What a kill would leave: the state as it is on the disk now, taken up by another arbiter.

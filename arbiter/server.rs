@@ -148,7 +148,7 @@ impl Parts {
     ) -> anyhow::Result<()> {
         let (stopping, stopped) = watch::channel(false);
         let mut servers = tokio::task::JoinSet::new();
-        servers.spawn(self.serve_grpc(grpc.incoming(), until(stopped.clone())).await);
+        servers.spawn(self.serve_grpc(grpc.incoming(), stopped.clone()).await);
         if let Some(listener) = metrics_listener {
             let Self { metrics, agents, handle, .. } = &self;
             let (metrics, agents, handle) = (metrics.clone(), agents.clone(), handle.clone());
@@ -177,7 +177,7 @@ impl Parts {
     pub(crate) async fn serve_grpc(
         &self,
         incoming: Incoming,
-        stop: impl Future<Output = ()> + Send + 'static,
+        stopped: watch::Receiver<bool>,
     ) -> impl Future<Output = anyhow::Result<()>> + Send + 'static {
         let admin = AdminService::new(
             self.handle.clone(),
@@ -185,6 +185,7 @@ impl Parts {
             self.store.clone(),
             self.watchers.clone(),
             self.last_decision.clone(),
+            stopped.clone(),
         );
         let agents = AgentsService::new(self.agents.clone(), self.handle.clone(), self.epoch);
         let (health, health_service) = tonic_health::server::health_reporter();
@@ -213,7 +214,7 @@ impl Parts {
             .add_service(v1alpha)
             .add_service(admin.max_decoding_message_size(MESSAGE_BYTES_MAX))
             .add_service(agents.max_decoding_message_size(MESSAGE_BYTES_MAX))
-            .serve_with_incoming_shutdown(incoming, stop);
+            .serve_with_incoming_shutdown(incoming, until(stopped));
         async move { serving.await.context("the gRPC server failed") }
     }
 }

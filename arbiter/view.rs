@@ -1,7 +1,7 @@
 //! The state as people are shown it: core's values with what depends on the moment of asking.
 
 use sluice::wire::pb;
-use sluice_core::arbiter::{Arbiter, Candidate, Node};
+use sluice_core::arbiter::{Arbiter, Candidate, Node, QueueUsage};
 use sluice_core::id::{NodeName, QueueName, WorkloadName};
 use sluice_core::queue::Queue;
 use sluice_core::workload::{Phase, Workload};
@@ -62,7 +62,7 @@ pub(crate) fn queues(arbiter: &Arbiter) -> Vec<pb::Queue> {
         pb::Queue {
             name: queue.name.to_string(),
             cohort: queue.cohort.clone().unwrap_or_default(),
-            usage: arbiter.usage(&queue.name).into_iter().map(usage).collect(),
+            usage: arbiter.usage(&queue.name).iter().map(usage).collect(),
             pending: count(|phase| phase == Phase::Pending),
             admitted: count(Phase::holds_devices),
             preempts: queue.preempts_lower_priority,
@@ -77,7 +77,7 @@ pub(crate) fn is_named(queue: &Queue, name: &QueueName) -> bool {
     queue.name == *name || queue.aliases.contains(name)
 }
 
-fn usage(usage: sluice_core::arbiter::QueueUsage) -> pb::QueueUsage {
+fn usage(usage: &QueueUsage) -> pb::QueueUsage {
     pb::QueueUsage {
         resource: usage.resource.to_string(),
         nominal: usage.nominal,

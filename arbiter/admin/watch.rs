@@ -92,11 +92,22 @@ async fn attend(
     changes: watch::Receiver<()>,
     sender: mpsc::Sender<Result<pb::WatchWorkloadResponse, Status>>,
 ) {
-    let AdminService { handle, presence, .. } = service;
-    let Some(seat) = seat else { return follow(&handle, &name, changes, &sender).await };
-    let Ok(watch) = presence.enter(&seat, &handle).await else { return };
-    follow(&handle, &name, changes, &sender).await;
-    presence.leave(seat, watch, &handle).await;
+    let AdminService { handle, presence, mut stopped, .. } = service;
+    let watch = match &seat {
+        Some(seat) => presence.enter(seat, &handle).await.ok(),
+        None => None,
+    };
+    tokio::select! {
+        () = follow(&handle, &name, changes, &sender) => {}
+        _ = stopped.wait_for(|stopped| *stopped) => {
+            // It is not the launcher that has gone. A watcher that is gone need not be told.
+            drop(sender.try_send(Err(Stopped.into())));
+            return;
+        }
+    }
+    if let (Some(seat), Some(watch)) = (seat, watch) {
+        presence.leave(seat, watch, &handle).await;
+    }
 }
 
 /// Until the watcher or the workload is gone, or the arbiter stops.
@@ -137,9 +148,9 @@ async fn tell_decisions(
     mut after: u64,
     sender: mpsc::Sender<Result<pb::WatchDecisionsResponse, Status>>,
 ) {
-    let mut last = service.last_decision.clone();
+    let AdminService { mut last_decision, mut stopped, .. } = service.clone();
     loop {
-        last.mark_unchanged();
+        last_decision.mark_unchanged();
         let store = service.store.clone();
         let read = on_disk(move || store.decisions_after(after, DECISIONS_READ_MAX)).await;
         let found = match read {
@@ -158,7 +169,8 @@ async fn tell_decisions(
         if is_all {
             tokio::select! {
                 () = sender.closed() => return,
-                changed = last.changed() => if changed.is_err() { return },
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+                changed = last_decision.changed() => if changed.is_err() { return },
             }
         }
     }

@@ -16,7 +16,7 @@ use tonic::{Status, Streaming};
 use tracing::{debug, info, warn};
 
 use super::service::AgentsService;
-use super::{DIGEST_INTERVAL_MS, End, Joined, Outgoing};
+use super::{End, Joined, Outgoing};
 
 /// How long an agent may take to say who it is.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -102,12 +102,11 @@ impl<'a> Session<'a> {
         warn_of_higher_epoch(&node, &hello, service.epoch);
         let (joined, connected) = {
             let _turn = service.turnstile.lock().await;
-            let joined = service.agents.join(&node, hello, outbox.clone())?;
+            let joined = service.agents.join(&node, hello, service.epoch, outbox.clone())?;
             let connected = Input::AgentConnected { node: node.clone() };
             (joined, service.handle.post(connected).await)
         };
-        let Joined { session: number, is_known, mut ends } = joined;
-        let heartbeat_ms = service.agents.heartbeat_ms();
+        let Joined { session: number, heartbeat_ms, is_known, mut ends } = joined;
         let needs_full = !is_known;
         let mut session = Session { service, node, number, outbox, heartbeat_ms, needs_full };
         let result = match connected {
@@ -125,15 +124,6 @@ impl<'a> Session<'a> {
         seq: u64,
     ) -> Result<(), Status> {
         info!(node = %self.node, session = self.number, full = self.needs_full, "agent connected");
-        let lost_after_ms = self.service.agents.lost_after_ms(self.heartbeat_ms);
-        self.send(Body::Welcome(pb::Welcome {
-            epoch: self.service.epoch,
-            resync_full: self.needs_full,
-            heartbeat_interval_ms: self.heartbeat_ms,
-            lost_after_ms,
-            digest_interval_ms: DIGEST_INTERVAL_MS,
-        }))
-        .await?;
         if !self.needs_full {
             self.report_mirror().await?;
         }

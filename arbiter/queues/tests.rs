@@ -54,13 +54,13 @@ fn research() -> Queue {
     }
 }
 
-fn check_error(from: &str, to: &str, expected: Expect) {
+fn check_error(from: &str, to: &str, expected: &Expect) {
     assert!(RESEARCH.contains(from), "the sample lacks {from:?}");
     let error = parse(&RESEARCH.replace(from, to)).unwrap_err();
     expected.assert_eq(&format!("{error:#}"));
 }
 
-fn check_warning(from: &str, to: &str, expected: Expect) {
+fn check_warning(from: &str, to: &str, expected: &Expect) {
     assert!(RESEARCH.contains(from), "the sample lacks {from:?}");
     let parsed = parse(&RESEARCH.replace(from, to)).unwrap();
     expected.assert_eq(&parsed.warnings.join("\n"));
@@ -79,7 +79,7 @@ fn both_versions_name_the_cohort_in_their_own_way() {
     check_error(
         "cohortName: all",
         "cohort: all",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.cohort is not a field known here; known are admissionChecks, admissionChecksStrategy, admissionScope, cohortName, concurrentAdmissionPolicy, fairSharing, flavorFungibility, namespaceSelector, preemption, queueingStrategy, resourceGroups, stopPolicy"#
         ]],
     );
@@ -105,7 +105,7 @@ fn quotas_of_several_flavors_are_summed_with_a_warning() {
     check_warning(
         more,
         two,
-        expect![[r#"
+        &expect![[r#"
         queue "research": the quotas of the 2 flavors of memory, nvidia.com/gpu are summed: the flavors are not told apart
         queue "research": flavor "a100" has no ResourceFlavor; Kueue would not use the queue"#]],
     );
@@ -117,7 +117,7 @@ fn a_policy_that_is_followed_in_part_is_told() {
     check_warning(
         from,
         "withinClusterQueue: LowerOrNewerEqualPriority",
-        expect![[
+        &expect![[
             r#"queue "research": withinClusterQueue LowerOrNewerEqualPriority is taken as LowerPriority: a newer workload of equal priority is left alone"#
         ]],
     );
@@ -125,7 +125,7 @@ fn a_policy_that_is_followed_in_part_is_told() {
     check_warning(
         from,
         "reclaimWithinCohort: Any",
-        expect![[
+        &expect![[
             r#"queue "research": reclaimWithinCohort Any is taken as LowerPriority: a borrower of equal or higher priority is left alone"#
         ]],
     );
@@ -136,14 +136,14 @@ fn a_misspelt_field_is_told_with_those_known() {
     check_error(
         "borrowingLimit",
         "borowingLimit",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.resourceGroups[0].flavors[0].resources[0].borowingLimit is not a field known here; known are borrowingLimit, lendingLimit, name, nominalQuota"#
         ]],
     );
     check_error(
         "namespaceSelector: {}",
         "nameSpaceSelector: {}",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.nameSpaceSelector is not a field known here; known are admissionChecks, admissionChecksStrategy, admissionScope, cohortName, concurrentAdmissionPolicy, fairSharing, flavorFungibility, namespaceSelector, preemption, queueingStrategy, resourceGroups, stopPolicy"#
         ]],
     );
@@ -154,28 +154,28 @@ fn a_bad_quantity_is_told_with_its_path() {
     check_error(
         "nominalQuota: 4,",
         "nominalQuota: four,",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.resourceGroups[0].flavors[0].resources[0].nominalQuota is "four" but must be a quantity of whole units, such as 4, "16Gi" or "2k""#
         ]],
     );
     check_error(
         "nominalQuota: 4,",
         "nominalQuota: 500m,",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.resourceGroups[0].flavors[0].resources[0].nominalQuota is "500m", which is not a whole number of units"#
         ]],
     );
     check_error(
         "nominalQuota: 4,",
         "nominalQuota: -4,",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.resourceGroups[0].flavors[0].resources[0].nominalQuota is -4 but must be a quantity of whole units, such as 4, "16Gi" or "2k""#
         ]],
     );
     check_error(
         "nominalQuota: 4,",
         "nominalQuota: [4],",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.resourceGroups[0].flavors[0].resources[0].nominalQuota is [4] but must be a number or a text"#
         ]],
     );
@@ -186,49 +186,49 @@ fn what_would_change_a_decision_is_refused() {
     check_error(
         "namespaceSelector: {}",
         "queueingStrategy: StrictFIFO",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.queueingStrategy is StrictFIFO, which is not done here: a workload that does not fit lets others pass; use BestEffortFIFO"#
         ]],
     );
     check_error(
         "namespaceSelector: {}",
         "stopPolicy: Hold",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.stopPolicy is "Hold" but must be None: queues are not stopped one by one here; "sluice freeze" stops all"#
         ]],
     );
     check_error(
         "namespaceSelector: {}",
         "namespaceSelector: {matchLabels: {a: b}}",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.namespaceSelector is set, but there are no namespaces here; write {}, which means all"#
         ]],
     );
     check_error(
         "namespaceSelector: {}",
         "admissionChecks: [dws]",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.admissionChecks is set, but there are no admission checks here; remove it"#
         ]],
     );
     check_error(
         "borrowingLimit: \"2\"",
         "lendingLimit: 1",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.resourceGroups[0].flavors[0].resources[0].lendingLimit is below nominalQuota, which is not done here: all that is unused is lent; remove it"#
         ]],
     );
     check_error(
         "metadata: {name: l4}",
         "metadata: {name: l4}\nspec: {nodeLabels: {a: b}}",
-        expect![[
+        &expect![[
             r#"document 1 (ResourceFlavor "l4"): spec.nodeLabels is set, but flavors are not told apart here and nodes have no labels or taints; remove it"#
         ]],
     );
     check_error(
         "reclaimWithinCohort: LowerPriority",
         "borrowWithinCohort: {policy: LowerPriority}",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.preemption.borrowWithinCohort.policy is LowerPriority, which is not done here: a queue that borrows preempts nobody outside of itself; use Never"#
         ]],
     );
@@ -239,42 +239,42 @@ fn documents_that_do_not_belong_together_are_told() {
     check_error(
         "clusterQueue: research",
         "clusterQueue: reserch",
-        expect![[
+        &expect![[
             r#"LocalQueue "team-a": spec.clusterQueue is "reserch", but no ClusterQueue has that name"#
         ]],
     );
     check_error(
         "kind: LocalQueue",
         "kind: Deployment",
-        expect![[
+        &expect![[
             r#"document 3 (Deployment "team-a"): kind is "Deployment" but must be one of ClusterQueue, LocalQueue, ResourceFlavor, Cohort, WorkloadPriorityClass"#
         ]],
     );
     check_error(
         "kueue.x-k8s.io/v1beta1",
         "kueue.x-k8s.io/v1alpha1",
-        expect![[
+        &expect![[
             r#"document 3 (LocalQueue "team-a"): apiVersion is "kueue.x-k8s.io/v1alpha1" but must be kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2"#
         ]],
     );
     check_error(
         "\"memory\"",
         "\"memory\", \"cpu\"",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.resourceGroups[0].flavors[0].resources has no quota for "cpu", which is covered"#
         ]],
     );
     check_error(
         "\"memory\"",
         "\"memory\", \"memory\"",
-        expect![[
+        &expect![[
             r#"document 2 (ClusterQueue "research"): spec.resourceGroups[0].coveredResources[2] is covered twice; a resource belongs to one group"#
         ]],
     );
     check_error(
         "metadata: {name: team-a, namespace: ml}",
         "metadata: {}",
-        expect![
+        &expect![
             "document 3 (LocalQueue without a name): metadata.name is absent but must be a text"
         ],
     );

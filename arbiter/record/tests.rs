@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prost::Message as _;
+use prost::Message;
 use sluice::wire::pb;
 use sluice::wire::pb::record_entry::Entry;
 use sluice_core::arbiter::{Arbiter, Config, Input};
@@ -120,7 +120,7 @@ fn rewrite(path: &Path, change: impl FnOnce(&mut Vec<pb::RecordEntry>)) {
         entries.push(entry);
     }
     change(&mut entries);
-    let bytes: Vec<u8> = entries.iter().flat_map(|e| e.encode_length_delimited_to_vec()).collect();
+    let bytes: Vec<u8> = entries.iter().flat_map(Message::encode_length_delimited_to_vec).collect();
     fs::write(path, bytes).unwrap();
 }
 
