@@ -5,7 +5,9 @@
 
 mod probe;
 mod record;
+mod recover;
 mod scan;
+mod send;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +22,6 @@ use sluice_core::agent::{Agent, Audience, Hand, Input, Output, Registration, Sta
 use sluice_core::id::WorkerId;
 use sluice_core::protocol::{EventKind, Order};
 use sluice_core::sample::{ProcessKey, ProcessTableSample};
-use sluice_core::unit::Time;
 use sluice_core::workload::Exit;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -31,15 +32,17 @@ use crate::journal::{Journal, JournalError};
 use crate::report::{Counters, count};
 use crate::sensor::Reading;
 use crate::sensor::process::WatchedWorker;
-use crate::signals::{Ending, ProcessIdentity, SignalError, Target};
+use crate::signals::{ProcessIdentity, SignalError, Target};
 use crate::uplink::Outbox;
 
 pub(crate) use self::record::{DRAIN_NAME_BYTES_MAX, WORKER_NAME_BYTES_MAX, journal_bytes};
+pub(crate) use self::recover::{Recovered, recover};
 pub(crate) use self::scan::LOOKS_MAX;
 
 use self::probe::Prober;
 use self::record::{Record, hand_key, worker_key};
 use self::scan::{ScanTask, Scanning};
+use self::send::{SendError, send};
 
 /// Longest wait for a file system to say how much space is free. A hung one must not hold up an order; the check for
 /// space is then left out.
@@ -61,17 +64,6 @@ pub(crate) enum Message {
     Order(Order),
     /// Anything that needs no more than core.
     Input(Input),
-}
-
-/// What an earlier process of this agent left.
-#[derive(Debug)]
-pub(crate) struct Recovered {
-    /// Workers, whether they still live or not.
-    pub(crate) registrations: Vec<Registration>,
-    /// Drains.
-    pub(crate) hands: Vec<Hand>,
-    /// Which boot each registration is from.
-    boot_ids: BTreeMap<WorkerId, String>,
 }
 
 /// Hands on the world.
@@ -131,36 +123,6 @@ pub(crate) struct Parts {
     pub(crate) outbox: Outbox,
     /// Numbers that only rise.
     pub(crate) counters: Arc<Counters>,
-}
-
-/// Reads the journal. What cannot be read has been moved aside and is reported as an error: a person must look.
-///
-/// # Errors
-/// The journal's directory cannot be read.
-pub(crate) fn recover(
-    journal: &Journal,
-    boot_id: &str,
-    now: Time,
-) -> Result<Recovered, JournalError> {
-    let (records, corrupt) = journal.load::<Record>()?;
-    for file in corrupt {
-        error!(path = %file.path.display(), key = file.key, "journal file could not be read and was kept: {}", file.detail);
-    }
-    let mut recovered =
-        Recovered { registrations: Vec::new(), hands: Vec::new(), boot_ids: BTreeMap::new() };
-    for (key, record) in records {
-        let taken = match record {
-            Record::Hand(hand) => hand.hand(boot_id, now).map(|hand| recovered.hands.push(hand)),
-            Record::Worker(worker) => worker.registration().map(|registration| {
-                recovered.boot_ids.insert(registration.worker.clone(), worker.boot_id.clone());
-                recovered.registrations.push(registration);
-            }),
-        };
-        if let Err(why) = taken {
-            error!(key, "journal record is not used and was kept: {why}");
-        }
-    }
-    Ok(recovered)
 }
 
 impl Executor {
@@ -379,43 +341,6 @@ impl Executor {
 
 fn is_in_stage(agent: &Agent, worker: &WorkerId, is: impl Fn(&Hand) -> bool) -> bool {
     agent.hands().values().any(|hand| hand.worker == *worker && is(hand))
-}
-
-/// Why no signal went out.
-#[derive(Debug, thiserror::Error)]
-enum SendError {
-    #[error("worker {0:?} had ended before this agent came up")]
-    NoTarget(WorkerId),
-    #[error("signal {0} has no name on this system; declare one of 1 to 31 as the save signal")]
-    UnknownSignal(i32),
-    #[error(transparent)]
-    Refused(#[from] SignalError),
-}
-
-impl SendError {
-    fn code(&self) -> String {
-        match self {
-            Self::NoTarget(_) => "no-such-process".to_owned(),
-            Self::UnknownSignal(_) => "signal-unknown".to_owned(),
-            Self::Refused(why) => why.code().replace('_', "-"),
-        }
-    }
-}
-
-fn send(
-    target: Option<&Arc<Target>>,
-    worker: &WorkerId,
-    number: i32,
-    is_release: bool,
-) -> Result<(), SendError> {
-    let target = target.ok_or_else(|| SendError::NoTarget(worker.clone()))?;
-    let signal = Signal::try_from(number).map_err(|_| SendError::UnknownSignal(number))?;
-    match signal {
-        Signal::SIGKILL => target.end(Ending::Kill)?,
-        Signal::SIGTERM if is_release => target.end(Ending::Terminate)?,
-        _ => target.send(signal)?,
-    }
-    Ok(())
 }
 
 fn watched(registration: &Registration) -> WatchedWorker {

@@ -19,6 +19,7 @@ use clap::Parser;
 use tracing::error;
 
 use crate::config::{Config, Flags};
+use crate::run::StartError;
 
 /// Exit status for bad flags or configuration (`EX_USAGE`).
 const USAGE: u8 = 64;
@@ -42,9 +43,12 @@ fn main() -> ExitCode {
     sluice::telemetry::init(&config.log);
     match run::run(config) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            error!("{error}");
-            ExitCode::FAILURE
+        Err(why) => {
+            error!("{why}");
+            match why {
+                StartError::Usage(_) => ExitCode::from(USAGE),
+                StartError::Failed(_) => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice::net::{self, Address, Listener};
+use sluice::net::{self, Address, ListenError, Listener};
 use sluice::paths::create_private_dir;
 use sluice_core::agent::{Agent, Input, Output};
 use sluice_core::unit::Time;
@@ -47,11 +47,41 @@ const TICK_MS_MIN: u64 = 1;
 /// Time between two attempts to write a journal that could not be written.
 const JOURNAL_RETRY: Duration = Duration::from_secs(1);
 
+/// Why the agent could not start, in one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// It was told to do something that it must not do.
+    #[error("{0}")]
+    Usage(String),
+    /// The machine does not let it.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<String> for StartError {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+impl From<ListenError> for StartError {
+    fn from(why: ListenError) -> Self {
+        match why {
+            ListenError::NotLoopback { .. } | ListenError::PathTooLong { .. } => {
+                Self::Usage(why.to_string())
+            }
+            ListenError::SocketInUse { .. }
+            | ListenError::NotASocket { .. }
+            | ListenError::System { .. } => Self::Failed(why.to_string()),
+        }
+    }
+}
+
 /// Runs the agent until it is told to stop.
 ///
 /// # Errors
-/// It could not start, in one line.
-pub(crate) fn run(config: Config) -> Result<(), String> {
+/// It could not start.
+pub(crate) fn run(config: Config) -> Result<(), StartError> {
     let runtime: Runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
@@ -63,7 +93,7 @@ pub(crate) fn run(config: Config) -> Result<(), String> {
     result
 }
 
-async fn start_and_serve(config: Config) -> Result<(), String> {
+async fn start_and_serve(config: Config) -> Result<(), StartError> {
     let stop_signals = StopSignals::new()?;
     let started = clock::now();
     let agent_dir = config.paths.agent_dir(&config.node);
@@ -73,9 +103,7 @@ async fn start_and_serve(config: Config) -> Result<(), String> {
     let identity = identity(&config, &agent_dir)?;
     let socket = listen_on_socket(&config.socket).await?;
     let scraped = match &config.metrics {
-        Some(address) => Some(
-            net::listen(address, config.is_insecure_allowed).await.map_err(|e| e.to_string())?,
-        ),
+        Some(address) => Some(net::listen(address, config.is_insecure_allowed).await?),
         None => None,
     };
     let recovered =
@@ -135,11 +163,11 @@ fn identity(config: &Config, agent_dir: &Path) -> Result<Identity, String> {
     })
 }
 
-async fn listen_on_socket(path: &Path) -> Result<Listener, String> {
+async fn listen_on_socket(path: &Path) -> Result<Listener, StartError> {
     if let Some(dir) = path.parent() {
         create_private_dir(dir).map_err(|e| e.to_string())?;
     }
-    net::listen(&Address::Unix(path.to_owned()), false).await.map_err(|e| e.to_string())
+    Ok(net::listen(&Address::Unix(path.to_owned()), false).await?)
 }
 
 /// The one line on stdout by which others know that the agent serves.
