@@ -6,8 +6,12 @@ use super::order::Search;
 use super::tree::DomainId;
 
 /// Most steps kept by one knapsack. Real requests need thousands; a request that needs more falls back to the
-/// ordinary placement rather than stall the cycle. Doubling it doubles the worst memory, about 8 MiB.
+/// ordinary placement rather than fill the memory. Doubling it doubles the worst case, about 50 MiB.
 const STEPS_MAX: usize = 1 << 19;
+
+/// Most ways extended by one knapsack, for the same reason: a cycle must not stall. Doubling it doubles the worst
+/// case, about a tenth of a second.
+const EXTENSIONS_MAX: usize = 1 << 21;
 
 /// What is still to be placed after some domains were taken: leaders, pods (negative: room to spare).
 type Rest = (i64, i64);
@@ -23,6 +27,8 @@ struct Step {
 struct Table {
     reached: Vec<BTreeMap<Rest, Option<usize>>>,
     steps: Vec<Step>,
+    /// Ways extended so far.
+    extensions: usize,
 }
 
 impl Search<'_> {
@@ -42,7 +48,7 @@ impl Search<'_> {
         table.tightest(greedy.domains)
     }
 
-    /// Extends every way that takes one domain fewer by `domain`. `None` if the table is full.
+    /// Extends every way that takes one domain fewer by `domain`. `None` if the search gets too long.
     fn try_domain(&self, table: &mut Table, domain: DomainId, taken: usize) -> Option<()> {
         let fit = self.fit(domain);
         let open: Vec<(Rest, Option<usize>)> = table.reached[taken - 1]
@@ -50,6 +56,10 @@ impl Search<'_> {
             .map(|(rest, way)| (*rest, *way))
             .filter(|((leaders, pods), _)| *leaders > 0 || *pods > 0)
             .collect();
+        table.extensions += 1 + open.len();
+        if table.extensions > EXTENSIONS_MAX {
+            return None;
+        }
         for ((leaders, pods), before) in open {
             if leaders > 0 && fit.leaders > 0 {
                 let rest = (leaders - fit.leaders, pods - fit.pods_beside_leader);
@@ -67,7 +77,7 @@ impl Table {
     fn new(domains: usize, everything: Rest) -> Self {
         let mut reached = vec![BTreeMap::new(); domains + 1];
         reached[0].insert(everything, None);
-        Self { reached, steps: Vec::new() }
+        Self { reached, steps: Vec::new(), extensions: 0 }
     }
 
     /// Records a way to `rest`, unless there is one. `None` if the table is full.

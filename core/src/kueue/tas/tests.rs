@@ -1,6 +1,7 @@
 //! A small cluster for the tests, and facts about single placements.
 
 mod facts;
+mod matching;
 mod moves;
 mod property;
 

@@ -7,7 +7,7 @@ use super::{
 use crate::kueue::matching::{Taint, TaintEffect};
 use crate::kueue::tas::model::HOSTNAME;
 use crate::kueue::tas::{
-    Assumed, Capacity, Exclusions, Failure, OtherPod, PodSetRequest, Switches, TasSnapshot,
+    Assumed, Capacity, Exclusions, Failure, Node, OtherPod, PodSetRequest, Switches, TasSnapshot,
     UnconstrainedOrder, Unit,
 };
 use crate::kueue::workload::TopologyRequest;
@@ -255,4 +255,40 @@ fn levels_of_a_request_are_known_or_not() {
     assert!(!snapshot.has_levels_of(&preferred("moon"), false));
     assert!(!snapshot.has_levels_of(&TopologyRequest::default(), false));
     assert!(snapshot.has_levels_of(&TopologyRequest::default(), true));
+}
+
+#[test]
+fn two_nodes_with_one_host_name_are_one_leaf_under_the_first_of_them() {
+    let mut twin = node("b", "1", "a1x", 3);
+    twin.name = "zz".into();
+    let twins = [twin, node("a", "1", "a1x", 4)];
+    let both = snapshot(&twins);
+    assert_eq!(both.leaf_count(), 1);
+    let free = both.free_in(&["a1x".to_owned()]);
+    assert_eq!(free, Some(requests(&[("gpu", 7), ("pods", 220)])));
+    let levels = flavor(&[BLOCK, RACK]);
+    let coarse = TasSnapshot::new(levels, Switches::default(), &twins, &[]);
+    assert_eq!(coarse.leaf_count(), 2);
+    let path = ["b".to_owned(), "1".to_owned()];
+    assert_eq!(coarse.free_in(&path), Some(requests(&[("gpu", 3), ("pods", 110)])));
+    assert_eq!(coarse.free_in(&["a1x".to_owned()]), None);
+}
+
+#[test]
+fn a_knapsack_that_gets_too_long_falls_back_to_the_ordinary_placement() {
+    let switches = Switches { is_balanced: true, ..Switches::default() };
+    // Capacities without a common measure: almost every subset leaves another rest.
+    let nodes: Vec<Node> = (0..400u32)
+        .map(|index| {
+            let gpus = i64::from(1000 + index * index % 997);
+            let mut node = node("a", "1", &format!("h{index:03}"), gpus);
+            node.allocatable = requests(&[("gpu", gpus), ("pods", 100_000)]);
+            node
+        })
+        .collect();
+    let levels = || flavor(&[HOSTNAME]);
+    let wish = pod_set(150_000, preferred(HOSTNAME));
+    let balanced = TasSnapshot::new(levels(), switches, &nodes, &[]);
+    let ordinary = TasSnapshot::new(levels(), Switches::default(), &nodes, &[]);
+    assert_eq!(place(&balanced, &wish), place(&ordinary, &wish));
 }
