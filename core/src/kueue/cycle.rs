@@ -10,6 +10,7 @@
 mod nominate;
 mod order;
 mod process;
+mod tournament;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -118,7 +118,7 @@ fn in_corpus_form(
                 }
             }
             Decision::Preempt(list) => {
-                victims.extend(list.iter().filter(|v| !v.is_leaving).cloned())
+                victims.extend(list.iter().filter(|v| !v.is_leaving).cloned());
             }
             Decision::Evict(reason) => {
                 evictions.insert((key.clone(), reason.code()));

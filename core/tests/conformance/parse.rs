@@ -41,14 +41,10 @@ fn weight(value: &Value) -> FairWeight {
     decimal(value).unwrap_or(FairWeight::ONE)
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "corpus times are small numbers of seconds around 0"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "corpus times are small numbers of seconds")]
 fn time_ms(value: &Value) -> Option<u64> {
     let seconds = value.as_f64()?;
-    Some(((NOW_MS as i64) + (seconds * 1000.0) as i64) as u64)
+    NOW_MS.checked_add_signed((seconds * 1000.0) as i64)
 }
 
 pub(crate) fn labels(value: &Value) -> Labels {
