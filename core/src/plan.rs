@@ -19,7 +19,7 @@ pub const STEP_ASSUMED_MS: u64 = 5_000;
 /// Save time taken where none was measured.
 pub const SAVE_ASSUMED_MS: u64 = 10_000;
 /// From a checkpoint's last write to the worker's end: notice, verify, order, signal.
-pub const REACTION_MS: u64 = 50;
+pub const REACTION_MS: u64 = 100;
 
 /// What is known of a gang when a drain is planned.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state in disguise")]
