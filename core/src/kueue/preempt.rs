@@ -18,7 +18,7 @@ use super::topology::TopologyDemand;
 use super::whatif::WhatIf;
 use super::workload::{Usage, Workload};
 
-pub use candidate::compare_candidates;
+pub use candidate::sort_candidates;
 pub use fair::{FairSharing, FairStrategy};
 pub use fair_order::TargetQueues;
 

@@ -1,18 +1,46 @@
 //! Who may be preempted at all, and in which order candidates are considered.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
 
 use super::super::model::PreemptionPolicy;
 use super::super::name::QueueName;
 use super::super::snapshot::Running;
 use super::super::workload::Workload;
 
-/// The order in which candidates are taken: those already leaving first, other queues before the preemptor's own,
-/// local queues that used more in the past, lower priority, later reservation, UID.
+/// Sorts candidates into the order in which they are taken: those already leaving first, other queues before the
+/// preemptor's own, local queues that used more in the past, lower priority, later reservation, UID.
 ///
-/// `now_ms` stands for the reservation time of workloads that have none.
-#[must_use]
-pub fn compare_candidates(
+/// `running_of` finds the workload of an element. `now_ms` stands for the reservation time of workloads that have
+/// none.
+pub fn sort_candidates<'a, T: Copy>(
+    candidates: &mut [T],
+    running_of: impl Fn(&T) -> &'a Running,
+    preemptor_queue: &QueueName,
+    now_ms: u64,
+) {
+    candidates.sort_by(|a, b| compare(running_of(a), running_of(b), preemptor_queue, now_ms));
+    // Past usage only tells apart local queues of one cluster queue. As part of the comparison it would contradict
+    // itself over several cluster queues, so each of these is put in order in the places that its members have.
+    let mut places: BTreeMap<(bool, &QueueName), Vec<usize>> = BTreeMap::new();
+    for (place, candidate) in candidates.iter().enumerate() {
+        let running = running_of(candidate);
+        if running.local_queue_usage_nano.is_some() {
+            let class = (running.workload.is_being_evicted(), &running.queue);
+            places.entry(class).or_default().push(place);
+        }
+    }
+    for places in places.into_values() {
+        let mut members: Vec<T> = places.iter().map(|&place| candidates[place]).collect();
+        members.sort_by_key(|member| Reverse(running_of(member).local_queue_usage_nano));
+        for (place, member) in places.into_iter().zip(members) {
+            candidates[place] = member;
+        }
+    }
+}
+
+/// The order of two candidates without the past usage of their local queues.
+pub(super) fn compare(
     a: &Running,
     b: &Running,
     preemptor_queue: &QueueName,
@@ -27,22 +55,9 @@ pub fn compare_candidates(
     is_staying(a)
         .cmp(&is_staying(b))
         .then_with(|| is_own(a).cmp(&is_own(b)))
-        .then_with(|| compare_local_queues(a, b))
         .then_with(|| priority(a).cmp(&priority(b)))
         .then_with(|| reserved_at_ms(b).cmp(&reserved_at_ms(a)))
         .then_with(|| a.workload.uid.cmp(&b.workload.uid))
-}
-
-/// Past usage only tells apart two local queues of one cluster queue that both record it.
-fn compare_local_queues(a: &Running, b: &Running) -> Ordering {
-    match (a.local_queue_usage_nano, b.local_queue_usage_nano) {
-        (Some(usage_a), Some(usage_b))
-            if a.queue == b.queue && a.workload.local_queue != b.workload.local_queue =>
-        {
-            usage_b.cmp(&usage_a)
-        }
-        _ => Ordering::Equal,
-    }
 }
 
 /// Whether `policy` lets `preemptor` take the place of `candidate`.

@@ -9,7 +9,7 @@ use super::super::model::{BorrowWithinCohort, PreemptionPolicy};
 use super::super::quota::NodeId;
 use super::super::snapshot::{QueueState, Running};
 use super::super::whatif::WhatIf;
-use super::candidate::{compare_candidates, satisfies};
+use super::candidate::{satisfies, sort_candidates};
 use super::{Claim, PreemptionReason, Targets, fill_back, fits, put_back_all};
 
 /// On which ground a candidate may be preempted.
@@ -134,9 +134,7 @@ impl<'a> Search<'_, 'a, '_> {
         }
         let (mut hierarchical, mut by_priority) = self.in_other_queues();
         for list in [&mut hierarchical, &mut by_priority, &mut own] {
-            list.sort_by(|a, b| {
-                compare_candidates(a.running, b.running, &self.queue.spec.name, now_ms)
-            });
+            sort_candidates(list, |candidate| candidate.running, &self.queue.spec.name, now_ms);
         }
         let has_hierarchical = !hierarchical.is_empty();
         let has_other_queues = has_hierarchical || !by_priority.is_empty();

@@ -9,7 +9,7 @@ use super::super::quota::NodeId;
 use super::super::share::Share;
 use super::super::snapshot::{QueueState, Running};
 use super::super::whatif::WhatIf;
-use super::candidate::{compare_candidates, satisfies};
+use super::candidate::{satisfies, sort_candidates};
 use super::fair_order::TargetQueues;
 use super::{Claim, PreemptionReason, Targets, fill_back, fits, put_back_all};
 
@@ -65,7 +65,7 @@ pub(super) fn find_targets<'a>(
 ) -> Targets<'a> {
     let Some(queue) = whatif.snapshot().queue_at(claim.node) else { return Targets::new() };
     let mut candidates = find_candidates(whatif, claim, queue);
-    candidates.sort_by(|a, b| compare_candidates(a, b, &queue.spec.name, now_ms));
+    sort_candidates(&mut candidates, |running| *running, &queue.spec.name, now_ms);
 
     let mut search = Search { claim, queue, fair_sharing, now_ms, targets: Targets::new() };
     whatif.charge(claim.node, &claim.usage);

@@ -7,7 +7,7 @@ use super::super::quota::NodeId;
 use super::super::share::Share;
 use super::super::snapshot::{QueueState, Running};
 use super::super::whatif::WhatIf;
-use super::candidate::compare_candidates;
+use super::candidate::compare;
 
 /// The queues that still have candidates, visited from the unfairest down.
 ///
@@ -154,12 +154,7 @@ impl<'a> TargetQueues<'a> {
             .compare(best_share)
             .then_with(|| {
                 let first = |node: NodeId| self.candidates[&node][0];
-                compare_candidates(
-                    first(*best_queue),
-                    first(queue),
-                    &self.preemptor_queue,
-                    self.now_ms,
-                )
+                compare(first(*best_queue), first(queue), &self.preemptor_queue, self.now_ms)
             })
             .is_gt()
     }

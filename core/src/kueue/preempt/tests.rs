@@ -121,3 +121,21 @@ fn those_already_leaving_are_taken_first_and_marked() {
     };
     assert_eq!(victims, [expected]);
 }
+
+#[test]
+fn local_queues_that_used_more_go_first_within_their_cluster_queue() {
+    let of = |name: &str, queue: &str, priority, usage: u128| {
+        let mut running = running(name, queue, priority, 1);
+        let mut workload = (*running.workload).clone();
+        workload.local_queue = name.into();
+        running.workload = std::sync::Arc::new(workload);
+        running.local_queue_usage_nano = Some(usage);
+        running
+    };
+    // Pairwise these three contradict each other: heavy before light before other before heavy.
+    let all = [of("heavy", "b", 2, 9), of("light", "b", 0, 1), of("other", "c", 1, 5)];
+    let mut order: Vec<&Running> = all.iter().collect();
+    sort_candidates(&mut order, |running| *running, &"a".into(), NOW_MS);
+    let names: Vec<_> = order.iter().map(|running| running.workload.key.name()).collect();
+    assert_eq!(names, ["heavy", "other", "light"]);
+}
