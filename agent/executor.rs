@@ -18,9 +18,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use sluice::wire::pb::{self, drain_event::Kind};
 use sluice_core::agent::{Agent, Audience, Hand, Input, Output, Registration, Stage, TargetFacts};
 use sluice_core::id::WorkerId;
-use sluice_core::protocol::{EventKind, Order};
+use sluice_core::protocol::{DrainEvent, Order};
 use sluice_core::sample::{ProcessKey, ProcessTableSample};
 use sluice_core::workload::Exit;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -229,7 +230,7 @@ impl Executor {
                 self.tell_watched();
             }
             Output::Send(event) => {
-                self.outbox.push(self.in_full(event));
+                self.outbox.push(self.in_full(agent, event));
             }
             Output::Signal { worker, signal, audience } => {
                 self.signal(agent, worker, *signal, *audience);
@@ -262,15 +263,19 @@ impl Executor {
     }
 
     /// The event with the facts that only people look at.
-    fn in_full(&self, event: &sluice_core::protocol::DrainEvent) -> sluice::wire::pb::DrainEvent {
-        use sluice::wire::pb::drain_event::Kind;
-        let mut told = sluice::wire::pb::DrainEvent::from(event);
+    fn in_full(&self, agent: &Agent, event: &DrainEvent) -> pb::DrainEvent {
+        let mut told = pb::DrainEvent::from(event);
         let held = self.workers.get(&event.worker);
-        if let (EventKind::Armed { .. }, Some(Kind::Armed(armed)), Some(held)) =
-            (&event.kind, &mut told.kind, held)
-        {
-            armed.pid = held.registration.pid;
-            armed.start_time_ticks = held.registration.start_time_ticks;
+        let hand = agent.hands().get(&(event.drain.clone(), event.worker.clone()));
+        match &mut told.kind {
+            Some(Kind::Armed(armed)) => {
+                armed.pid = held.map_or(0, |h| h.registration.pid);
+                armed.start_time_ticks = held.map_or(0, |h| h.registration.start_time_ticks);
+            }
+            Some(Kind::Signalled(signalled)) => {
+                signalled.signal = hand.and_then(|h| h.save_signal).map_or(0, |s| s.number);
+            }
+            _ => {}
         }
         told
     }

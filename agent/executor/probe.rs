@@ -75,7 +75,7 @@ impl Prober {
             .name("prober".to_owned())
             .spawn(move || {
                 while let Some(jobs) = take(&theirs) {
-                    pass.run(&jobs)
+                    pass.run(&jobs);
                 }
             })
             .map_err(|e| format!("could not start the prober's thread: {e}"))?;

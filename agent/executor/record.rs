@@ -27,6 +27,10 @@ pub(crate) fn journal_bytes(name: &str) -> usize {
 /// One file of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, while a file is read or written"
+)]
 pub(super) enum Record {
     /// One worker in one drain.
     Hand(HandRecord),
@@ -36,6 +40,10 @@ pub(super) enum Record {
 
 /// A [`Hand`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "three intents and a flag, as in the hand itself"
+)]
 pub(super) struct HandRecord {
     boot_id: String,
     drain: String,

@@ -136,7 +136,7 @@ impl Looker {
         let permit = permit.expect("the semaphore is never closed");
         let eyes = self.eyes.take().expect("it comes back from each look");
         let pids = self.pids();
-        let mut look = tokio::task::spawn_blocking(move || look(eyes, pids, &permit));
+        let mut look = tokio::task::spawn_blocking(move || look(eyes, &pids, &permit));
         let looked = match timeout(SLOW, &mut look).await {
             Ok(looked) => looked,
             Err(_) => {
@@ -194,12 +194,12 @@ async fn happened(eyes: Option<&mut Eyes>) {
 }
 
 /// One look, on a thread that may block. The permit is held for as long as that lasts.
-fn look(mut eyes: Eyes, pids: Vec<u32>, _permit: &OwnedSemaphorePermit) -> (Eyes, CheckpointScan) {
+fn look(mut eyes: Eyes, pids: &[u32], _permit: &OwnedSemaphorePermit) -> (Eyes, CheckpointScan) {
     if eyes.changes.is_none() {
         // Before the look, so that nothing happens in between. Without it looks at the cadence remain.
         eyes.changes = ChangeWatch::open(eyes.watcher.directory()).ok();
     }
-    let scan = look_until_sure(&mut eyes.watcher, &pids);
+    let scan = look_until_sure(&mut eyes.watcher, pids);
     if scan.problem.is_some() {
         eyes.changes = None;
     }

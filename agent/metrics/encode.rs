@@ -202,7 +202,12 @@ fn seconds(ms: u64) -> f64 {
 struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {
-    fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue) -> Result<(), Error> {
+    fn gauge(
+        &mut self,
+        name: &str,
+        help: &str,
+        value: impl EncodeGaugeValue + Copy,
+    ) -> Result<(), Error> {
         self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 
@@ -210,7 +215,7 @@ impl Families<'_> {
         &mut self,
         name: &str,
         help: &str,
-        value: impl EncodeCounterValue,
+        value: impl EncodeCounterValue + Copy,
     ) -> Result<(), Error> {
         let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)

@@ -17,7 +17,7 @@ pub(super) fn read_or_create(dir: &Path, file: &Path) -> Result<String, String> 
     match std::fs::read_to_string(file) {
         Ok(text) if is_uid(text.trim()) => return Ok(text.trim().to_owned()),
         Ok(_) => {
-            warn!(file = %file.display(), "the agent's identity cannot be read and is made anew")
+            warn!(file = %file.display(), "the agent's identity cannot be read and is made anew");
         }
         // Any other trouble shows when it is written.
         Err(_) => {}

@@ -77,6 +77,17 @@ impl From<Status> for End {
     }
 }
 
+/// What is to be told of the node.
+#[derive(Debug, Clone, Copy, Default)]
+struct Due {
+    /// Everything.
+    full: bool,
+    /// What may have changed.
+    change: bool,
+    /// Figures, or at least a sign of life.
+    heartbeat: bool,
+}
+
 /// The stream's state.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -87,12 +98,7 @@ pub(super) struct Session {
     heard_at: Instant,
     heartbeat_at: Instant,
     digest_at: Instant,
-    /// Everything is to be told.
-    is_full_due: bool,
-    /// Something may have changed.
-    is_change_due: bool,
-    /// Figures or at least a sign of life are to be told.
-    is_heartbeat_due: bool,
+    due: Due,
     /// The wire takes no more for now.
     is_blocked: bool,
     queries: VecDeque<u64>,
@@ -146,9 +152,9 @@ impl Session {
         let heartbeat_interval = assigned(welcome.heartbeat_interval_ms, *INTERVAL_MS.end() / 100);
         let lost_after = assigned(welcome.lost_after_ms, LOST_AFTER_MS);
         let digest_interval = assigned(welcome.digest_interval_ms, DIGEST_INTERVAL_MS);
-        let first = |within: Duration| now + within.mul_f64(uplink.rng.f64());
         debug!(epoch = welcome.epoch, full = welcome.resync_full, "welcome");
-        let mut session = Self {
+        let mut first = |within: Duration| now + within.mul_f64(uplink.rng.f64());
+        let session = Self {
             sender,
             heartbeat_interval,
             // Acknowledgements come with heartbeats at the latest, so silence below a few of them means nothing.
@@ -156,17 +162,12 @@ impl Session {
             digest_interval,
             heard_at: now,
             // Anywhere within the first interval: agents that were welcomed together do not stay in step.
-            heartbeat_at: now,
-            digest_at: now,
-            is_full_due: welcome.resync_full,
-            is_change_due: true,
-            is_heartbeat_due: false,
+            heartbeat_at: first(heartbeat_interval),
+            digest_at: first(digest_interval),
+            due: Due { full: welcome.resync_full, change: true, heartbeat: false },
             is_blocked: false,
             queries: VecDeque::new(),
         };
-        let mut first = first;
-        session.heartbeat_at = first(heartbeat_interval);
-        session.digest_at = first(digest_interval);
         session.publish_interval(uplink);
         Ok(session)
     }
@@ -194,11 +195,11 @@ impl Session {
                     Ok(None) => return End::Broken("the arbiter ended the stream".to_owned()),
                     Err(status) => return status.into(),
                 },
-                () = sensors.changed() => self.is_change_due = true,
-                () = changed(&mut view) => self.is_change_due = true,
+                () = sensors.changed() => self.due.change = true,
+                () = changed(&mut view) => self.due.change = true,
                 () = outbox.pushed() => {}
                 () = sleep_until(self.heartbeat_at) => {
-                    self.is_heartbeat_due = true;
+                    self.due.heartbeat = true;
                     self.heartbeat_at = Instant::now() + self.heartbeat_interval;
                 }
                 () = sleep_until(self.heard_at + self.lost_after) => {
@@ -239,7 +240,7 @@ impl Session {
             }
             Some(Answer::Resync(pb::Resync {})) => {
                 info!("the arbiter asks for everything: what it has differs from what was told");
-                self.is_full_due = true;
+                self.due.full = true;
             }
             Some(Answer::GoingAway(away)) => return Err(going_away(&away)),
             // Something of a later version that need not be understood, or a second welcome.
@@ -296,13 +297,13 @@ impl Session {
             let report = Some(uplink.reporter.answer());
             return Some(Body::QueryAnswer(pb::QueryAnswer { query_id, report }));
         }
-        if self.is_full_due || self.is_change_due || self.is_heartbeat_due {
+        if self.due.full || self.due.change || self.due.heartbeat {
             let report = self.next_report(uplink);
             if report.is_some() {
                 return report.map(Body::Report);
             }
         }
-        if !std::mem::take(&mut self.is_heartbeat_due) {
+        if !std::mem::take(&mut self.due.heartbeat) {
             return None;
         }
         let is_digest_due = Instant::now() >= self.digest_at;
@@ -314,14 +315,14 @@ impl Session {
     }
 
     fn next_report(&mut self, uplink: &mut Uplink) -> Option<pb::Report> {
-        let is_full = std::mem::take(&mut self.is_full_due);
-        let has_figures = is_full || self.is_heartbeat_due;
-        self.is_change_due = false;
+        let is_full = std::mem::take(&mut self.due.full);
+        let has_figures = is_full || self.due.heartbeat;
+        self.due.change = false;
         let report = uplink.told.tell(uplink.reporter.report(), is_full, has_figures)?;
         count(&uplink.reporter.counters.reports_sent);
         if has_figures && Instant::now() < self.digest_at {
             // It is a sign of life as good as a heartbeat; only the digest needs one of its own.
-            self.is_heartbeat_due = false;
+            self.due.heartbeat = false;
         }
         Some(report)
     }
