@@ -4,9 +4,11 @@ use sluice::wire::digest::EntityHashes;
 use sluice::wire::pb;
 use sluice::wire::pb::agent_message::Body as Said;
 use sluice::wire::pb::arbiter_message::Body;
+use sluice_core::protocol::{Order, Verb};
 use tonic::Code;
 
 use super::mirror::{DEVICES_MAX, Mirror, VOLUMES_MAX, WORKERS_MAX};
+use super::{Agents, End, OUTBOX_MAX};
 use crate::config::AgentTimes;
 use crate::in_process::{InProcess, device, hello};
 
@@ -170,6 +172,38 @@ async fn a_message_beyond_the_limit_ends_the_stream() {
     let report = pb::Report { full: true, devices: vec![large], ..Default::default() };
     agent.say(Said::Report(report)).await;
     assert_eq!(agent.hear_end().await.code(), Code::OutOfRange);
+}
+
+#[tokio::test]
+async fn an_agent_that_takes_no_orders_is_disconnected() {
+    let agents = Agents::new(AgentTimes { lost_ms: 60_000, heartbeat_ms: 0 });
+    let node = "n1".parse().unwrap();
+    // Nobody reads what is queued; the first place is taken by the welcome.
+    let (outbox, _unread) = tokio::sync::mpsc::channel(OUTBOX_MAX);
+    let mut joined = agents.join(&node, hello("n1", "uid"), 1, outbox).unwrap();
+    let order = Order {
+        drain: "drain-1".parse().unwrap(),
+        epoch: 1,
+        worker: "train/1/0".parse().unwrap(),
+        verb: Verb::Commit,
+    };
+    for _ in 1..OUTBOX_MAX {
+        agents.send(&node, &order);
+    }
+    assert!(joined.ends.try_recv().is_err());
+    agents.send(&node, &order);
+    assert_eq!(joined.ends.await, Ok(End::Overrun));
+}
+
+#[test]
+fn the_cadence_grows_with_the_fleet_and_is_given_time() {
+    let agents = Agents::new(AgentTimes { lost_ms: 10_000, heartbeat_ms: 0 });
+    for (fleet, heartbeat_ms, lost_after_ms) in
+        [(1, 2_000, 10_000), (500, 2_000, 10_000), (15_000, 60_000, 180_000)]
+    {
+        assert_eq!(agents.cadence_ms(fleet), heartbeat_ms);
+        assert_eq!(agents.lost_after_ms(heartbeat_ms), lost_after_ms);
+    }
 }
 
 #[test]

@@ -16,8 +16,8 @@ use super::Engine;
 use crate::store::Batch;
 
 /// Shortest time to the next tick. A wish for "now" is granted this much later, so that core can
-/// never make this loop spin; durations in core are at least a hundred times longer.
-const WAKE_AFTER_MS_MIN: u64 = 2;
+/// never make this loop spin; the shortest duration that can be set is as long.
+const WAKE_AFTER_MS_MIN: u64 = 10;
 
 /// The outputs of one batch.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct Effects {
     /// Saved or forgotten: which of the two is seen in core when the batch is stored.
     workloads: BTreeSet<WorkloadName>,
     drains: BTreeSet<DrainId>,
-    decisions: Vec<pb::Decision>,
+    decisions: Vec<(pb::Decision, Decision)>,
     frozen: Option<Option<String>>,
     sends: Vec<(NodeName, Order)>,
 }
@@ -56,7 +56,7 @@ impl Effects {
         Batch {
             workloads: self.workloads.iter().map(workload).collect(),
             drains: self.drains.iter().map(drain).collect(),
-            decisions: self.decisions.clone(),
+            decisions: self.decisions.iter().map(|(message, _)| message.clone()).collect(),
             frozen: self.frozen.clone(),
             now,
         }
@@ -81,10 +81,9 @@ impl Engine {
                     effects.drains.insert(id);
                 }
                 Output::Decided(decided) => {
-                    effects.decisions.push(decision(self.next_sequence, now, &decided));
+                    let message = decision(self.next_sequence, now, &decided);
                     self.next_sequence += 1;
-                    log(&decided);
-                    self.metrics.decided(&decided);
+                    effects.decisions.push((message, decided));
                 }
                 Output::Send { node, order } => effects.sends.push((node, order)),
                 Output::Reply(value) => reply = Some(value),
@@ -108,7 +107,11 @@ impl Engine {
         for id in &effects.drains {
             self.metrics.drain_changed(id, self.arbiter.drain(id));
         }
-        if let Some(last) = effects.decisions.last() {
+        for (_, decided) in &effects.decisions {
+            log(decided);
+            self.metrics.decided(decided);
+        }
+        if let Some((last, _)) = effects.decisions.last() {
             self.last_decision.send_replace(last.sequence);
         }
     }
