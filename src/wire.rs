@@ -28,6 +28,7 @@ pub mod pb {
         missing_debug_implementations,
         clippy::all,
         clippy::pedantic,
+        clippy::allow_attributes_without_reason,
         reason = "generated from proto/, which holds the documentation"
     )]
     tonic::include_proto!("sluice.v1");
