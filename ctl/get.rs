@@ -36,7 +36,8 @@ Examples:
   sluice get volumes -o json | jq '.items[] | {device, read_ahead_bytes}'
   sluice get drains --all              what each drain lost and saved
 
-Nodes that are silent are Unknown, never healthy. What a node sees by itself: sluice status.";
+Short names: no, dev, vol, q, wl, dr. Nodes that are silent are Unknown, never healthy.
+What a node sees by itself: sluice status.";
 
 /// Lists nodes, devices, volumes, queues, workloads or drains.
 #[derive(Debug, Args)]
@@ -57,7 +58,7 @@ pub(crate) struct GetArgs {
     /// How often --watch looks.
     #[arg(long, default_value = "1s", value_name = "SPAN", value_parser = parse_span, requires = "watch")]
     interval: Duration,
-    /// Ended workloads and closed drains, too.
+    /// Ended workloads, closed drains and volumes without any space, too.
     #[arg(long, short)]
     all: bool,
 }

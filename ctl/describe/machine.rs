@@ -2,6 +2,7 @@
 
 use super::{checkpoint, reason, yes};
 use crate::get::{connection, health};
+use crate::paint::dim;
 use crate::table::Sheet;
 use crate::text::{
     NOTHING, age_or_dash, bytes, count, or_dash, permille, safe, span, span_or_unknown,
@@ -79,11 +80,14 @@ fn worker_lines(worker: &WorkerView) -> String {
     let devices = or_dash(&worker.devices.join(","));
     let processes = count(usize::try_from(worker.processes).unwrap_or(usize::MAX), "process");
     let processes = processes.replace("processs", "processes");
+    let ran = match worker.state {
+        "Running" => format!(" for {}", span(worker.running_ms)),
+        _ => String::new(),
+    };
     let mut text = format!(
-        "{}: {} for {}, pid {}, {processes}, devices {devices}\n",
+        "{}: {}{ran}, pid {}, {processes}, devices {devices}\n",
         safe(&worker.id()),
         worker.state,
-        span(worker.running_ms),
         worker.pid,
     );
     let newest = worker.checkpoint.as_ref().map(|c| checkpoint(c, worker.checkpoint_age_ms));

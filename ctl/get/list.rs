@@ -218,7 +218,7 @@ pub(super) fn comparable(kind: Kind, lines: &[Vec<String>]) -> Vec<Vec<String>> 
     lines.iter().map(strip).collect()
 }
 
-/// Asks the arbiter for a list; `all` with what has ended.
+/// Asks the arbiter for a list; `all` with what has ended and with volumes that have no space.
 ///
 /// # Errors
 /// It does not answer.
@@ -235,6 +235,8 @@ pub(crate) async fn fetch(arbiter: &Arbiter, kind: Kind, all: bool) -> Result<Li
         }
         Kind::Volumes => {
             let volumes = nodes(arbiter).await?.into_iter().flat_map(|n| n.volumes);
+            // Loop devices without a file and the like.
+            let volumes = volumes.filter(|v| all || v.size_bytes > 0);
             volumes.map(|v| Item::Volume(Box::new(v))).collect()
         }
         Kind::Queues => {

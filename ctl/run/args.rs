@@ -21,8 +21,8 @@ use crate::failure::Failure;
 
 const HELP: &str = "\
 The worker is started in its own process group with this environment:
-  SLUICE_WORKLOAD, SLUICE_WORKER (<workload>/<attempt>/<rank>), SLUICE_NODE, SLUICE_DEVICES,
-  SLUICE_CHECKPOINT_DIR, CUDA_VISIBLE_DEVICES, RANK, LOCAL_RANK, WORLD_SIZE
+  SLUICE_WORKLOAD, SLUICE_WORKER (<workload>/<attempt>/<rank>), SLUICE_NODE, SLUICE_NODE_UID,
+  SLUICE_DEVICES, SLUICE_CHECKPOINT_DIR, CUDA_VISIBLE_DEVICES, RANK, LOCAL_RANK, WORLD_SIZE
 Standard input, output and error are its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to
 it. Its terminal stays with sluice run: a worker that reads from a terminal is stopped by it.
 

@@ -50,7 +50,23 @@ pub(crate) fn while_waiting(workload: &pb::Workload, rank: u32, last_attempt: u3
         (pb::Phase::Admitted, Some(assignment)) if workload.attempt > last_attempt => {
             Waiting::Start { attempt: workload.attempt, assignment: assignment.clone() }
         }
-        _ => {
+        // The arbiter has yet to learn that the worker of this attempt has ended.
+        (pb::Phase::Admitted | pb::Phase::Running | pb::Phase::Draining, _)
+            if workload.attempt == last_attempt =>
+        {
+            Waiting::Wait { why: "its drain is being finished".to_owned(), hint: String::new() }
+        }
+        (
+            pb::Phase::Unspecified
+            | pb::Phase::Pending
+            | pb::Phase::Admitted
+            | pb::Phase::Running
+            | pb::Phase::Draining
+            | pb::Phase::Succeeded
+            | pb::Phase::Failed
+            | pb::Phase::Cancelled,
+            _,
+        ) => {
             let hint = workload.reason.as_ref().map(|r| safe(&r.hint)).unwrap_or_default();
             Waiting::Wait { why: why(workload), hint }
         }

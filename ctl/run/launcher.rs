@@ -278,7 +278,8 @@ impl Launcher {
                 Ok(agent) => match devices(&agent, assignment) {
                     Ok(devices) => {
                         let node = node.to_owned();
-                        return Some(Next::Go(Start { attempt, node, devices }));
+                        let node_uid = agent.answer.report.map(|r| r.node_uid).unwrap_or_default();
+                        return Some(Next::Go(Start { attempt, node, node_uid, devices }));
                     }
                     Err(why) => why,
                 },

@@ -25,20 +25,20 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Installs handlers for those of `wanted` that are not ignored: what `nohup` or a shell's `&`
-    /// has switched off stays off.
+    /// Installs handlers for `wanted`, except for SIGHUP if it is ignored: what `nohup` has switched
+    /// off stays off.
     ///
     /// # Errors
     /// If a handler cannot be installed.
     pub(crate) fn install(wanted: &[Signal]) -> Result<Self, Failure> {
-        let ignored = ignored_signals();
+        let no_hangup = ignored_signals() & (1 << (Signal::SIGHUP as i32 - 1)) != 0;
         let open = |&wanted: &Signal| {
             let stream = signal(SignalKind::from_raw(wanted as i32));
             stream.map(|stream| (wanted, stream)).map_err(|e| {
                 Failure::runtime(format!("could not install a handler for {wanted}: {e}"))
             })
         };
-        let is_on = |s: &&Signal| ignored & (1 << (**s as i32 - 1)) == 0;
+        let is_on = |s: &&Signal| **s != Signal::SIGHUP || !no_hangup;
         Ok(Self { streams: wanted.iter().filter(is_on).map(open).collect::<Result<_, _>>()? })
     }
 

@@ -185,11 +185,13 @@ impl Launcher {
     }
 
     fn obey(&mut self, response: &pb::ReportExitResponse, exit: Exit) -> Next<()> {
-        let reason = response.reason.as_ref().map(|r| safe(&r.message)).unwrap_or_default();
         let name = self.name();
         match response.verdict() {
             pb::ExitVerdict::Wait => {
-                self.progress.say(&format!("{name} ended with {exit} and waits: {reason}"));
+                self.progress.say(&format!(
+                    "{name} was drained: its worker ended with {exit} and starts again when it is \
+                     admitted"
+                ));
                 Next::Go(())
             }
             pb::ExitVerdict::Finished | pb::ExitVerdict::Unspecified => {

@@ -35,6 +35,8 @@ pub(crate) struct Start {
     pub(crate) attempt: u32,
     /// The node.
     pub(crate) node: String,
+    /// The identity of its agent, which tells this worker from one of another installation with the same name.
+    pub(crate) node_uid: String,
     /// The devices there.
     pub(crate) devices: Vec<AssignedDevice>,
 }
@@ -48,6 +50,7 @@ pub(crate) fn environment(plan: &Plan, start: &Start) -> Vec<(&'static str, Stri
         ("SLUICE_WORKLOAD", spec.name.clone()),
         ("SLUICE_WORKER", format!("{}/{}/{}", spec.name, start.attempt, plan.rank)),
         ("SLUICE_NODE", start.node.clone()),
+        ("SLUICE_NODE_UID", start.node_uid.clone()),
         ("SLUICE_DEVICES", ids.join(",")),
         ("SLUICE_CHECKPOINT_DIR", spec.checkpoint_dir.clone()),
         // Empty hides every GPU: right for a worker that was given none.

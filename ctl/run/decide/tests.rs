@@ -21,12 +21,16 @@ fn waits() -> Waiting {
     Waiting::Wait { why: "because".to_owned(), hint: "do".to_owned() }
 }
 
+fn finishing() -> Waiting {
+    Waiting::Wait { why: "its drain is being finished".to_owned(), hint: String::new() }
+}
+
 #[test]
 fn an_admission_is_started_once() {
     let admitted = workload(pb::Phase::Admitted, 2);
     let assignment = admitted.members[0].assignment.clone().expect("assigned");
     assert_eq!(while_waiting(&admitted, 1, 1), Waiting::Start { attempt: 2, assignment });
-    assert_eq!(while_waiting(&admitted, 1, 2), waits(), "this attempt was started before");
+    assert_eq!(while_waiting(&admitted, 1, 2), finishing(), "this attempt was started before");
     assert_eq!(while_waiting(&admitted, 0, 1), waits(), "rank 0 has no assignment");
 }
 
@@ -34,6 +38,9 @@ fn an_admission_is_started_once() {
 fn nothing_is_started_in_other_phases() {
     for phase in [pb::Phase::Pending, pb::Phase::Running, pb::Phase::Draining] {
         assert_eq!(while_waiting(&workload(phase, 2), 1, 1), waits(), "{phase:?}");
+    }
+    for phase in [pb::Phase::Running, pb::Phase::Draining] {
+        assert_eq!(while_waiting(&workload(phase, 2), 1, 2), finishing(), "{phase:?}");
     }
 }
 

@@ -25,7 +25,7 @@ fn plan(command: &[&str]) -> Plan {
 fn start() -> Start {
     let device = |id: &str, index| AssignedDevice { id: id.to_owned(), index };
     let devices = vec![device("sim-a-1", 1), device("sim-a-3", 3)];
-    Start { attempt: 4, node: "a".to_owned(), devices }
+    Start { attempt: 4, node: "a".to_owned(), node_uid: "u1".to_owned(), devices }
 }
 
 #[test]
@@ -35,6 +35,7 @@ fn the_environment_names_worker_and_devices() {
         ("SLUICE_WORKLOAD", "train"),
         ("SLUICE_WORKER", "train/4/1"),
         ("SLUICE_NODE", "a"),
+        ("SLUICE_NODE_UID", "u1"),
         ("SLUICE_DEVICES", "sim-a-1,sim-a-3"),
         ("SLUICE_CHECKPOINT_DIR", "/data/c"),
         ("CUDA_VISIBLE_DEVICES", "1,3"),
