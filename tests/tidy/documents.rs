@@ -7,7 +7,10 @@ use super::{Source, hold, report, root, sources};
 /// Where codes are explained, one row of a table each: `` | `code` | … | ``.
 const REASONS: &str = "docs/reasons.md";
 
-/// Where most of them are declared, by a macro.
+/// What is promised, with the tests that show it.
+const SPECIFICATION: &str = "SPECIFICATION.md";
+
+/// Where most codes are declared, by a macro.
 const DECLARED: &str = "core/src/reason.rs";
 
 /// Every code that a program can print: those of the macro, and what functions named `code` return.
@@ -72,6 +75,25 @@ fn differences(sources: &[Source], document: &Source) -> Vec<String> {
     let unknown = explained.iter().filter(|code| !is_known(code));
     unexplained
         .chain(unknown.map(|code| format!("{REASONS}: no program prints {code}; remove the row")))
+        .collect()
+}
+
+/// Tests that the specification names, and that do not exist.
+fn unshown(sources: &[Source], document: &Source) -> Vec<String> {
+    let is_fact = |word: &str| {
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        word.matches('_').count() >= 2 && word.chars().all(allowed)
+    };
+    let exists = |name: &str| {
+        let definition = format!("fn {name}(");
+        sources.iter().any(|s| s.has_extension(&["rs"]) && s.text.contains(&definition))
+    };
+    let named = document
+        .lines()
+        .flat_map(|(line, text)| text.split('`').skip(1).step_by(2).map(move |word| (line, word)));
+    let missing = named.filter(|(_, word)| is_fact(word) && !exists(word));
+    missing
+        .map(|(line, word)| document.finding(line, &format!("there is no test {word}")))
         .collect()
 }
 
@@ -151,6 +173,21 @@ fn a_code_without_its_row_and_a_row_without_its_code_are_found() {
             "docs/reasons.md: no program prints gone; remove the row"
         ]
     );
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let sources = sources();
+    let document = sources.iter().find(|s| s.path == SPECIFICATION);
+    let document = document.unwrap_or_else(|| panic!("{SPECIFICATION} is not tracked"));
+    report(&unshown(&sources, document));
+}
+
+#[test]
+fn a_promise_without_its_test_is_found() {
+    let sources = [Source::sample("a.rs", "fn nothing_is_lost() {}\n")];
+    let document = Source::sample("S.md", "| x | `nothing_is_lost`, `all_is_well`, `a_b` |\n");
+    assert_eq!(unshown(&sources, &document), ["S.md:1: there is no test all_is_well"]);
 }
 
 #[test]
