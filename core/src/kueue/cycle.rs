@@ -18,7 +18,7 @@ use super::flavor::{Assignment, Progress};
 use super::matching::Labels;
 use super::name::{QueueName, WorkloadKey};
 use super::order::{Pending, RequeueReason};
-use super::preempt::{FairSharing, Victim, VictimRule};
+use super::preempt::{FairSharing, Victim, VictimPolicy, VictimRule};
 use super::reason::PendingReason;
 use super::snapshot::Snapshot;
 use super::workload::{Admission, EvictionReason};
@@ -47,7 +47,7 @@ pub enum Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How victims are chosen, and with it how workloads are ordered.
-    pub victims: VictimRule,
+    pub victims: VictimPolicy,
     /// Rules switched off.
     pub off: BTreeSet<Rule>,
     /// Labels of the namespaces; one that is missing has none.
@@ -58,13 +58,18 @@ impl Options {
     /// Kueue's defaults without fair sharing.
     #[must_use]
     pub fn classical() -> Self {
-        Self { victims: VictimRule::Classical, off: BTreeSet::new(), namespaces: BTreeMap::new() }
+        Self {
+            victims: VictimRule::Classical.into(),
+            off: BTreeSet::new(),
+            namespaces: BTreeMap::new(),
+        }
     }
 
     /// Kueue's defaults with fair sharing.
     #[must_use]
     pub fn fair_sharing() -> Self {
-        Self { victims: VictimRule::FairSharing(FairSharing::default()), ..Self::classical() }
+        let rule = VictimRule::FairSharing(FairSharing::default());
+        Self { victims: rule.into(), ..Self::classical() }
     }
 
     fn is_on(&self, rule: Rule) -> bool {
@@ -72,10 +77,7 @@ impl Options {
     }
 
     fn is_fair_sharing(&self) -> bool {
-        match self.victims {
-            VictimRule::Classical => false,
-            VictimRule::FairSharing(_) => true,
-        }
+        self.victims.is_fair_sharing()
     }
 }
 

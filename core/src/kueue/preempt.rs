@@ -9,7 +9,7 @@ mod classical;
 mod fair;
 mod fair_order;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::name::{FlavorResource, WorkloadKey};
 use super::quota::NodeId;
@@ -44,6 +44,44 @@ pub enum VictimRule {
     Classical,
     /// By fair shares.
     FairSharing(FairSharing),
+}
+
+/// How victims are chosen, and which of those allowed go first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VictimPolicy {
+    /// Who may be preempted.
+    pub rule: VictimRule,
+    /// What it costs to preempt a workload, in a unit of the caller's (work lost, say); 0 where it is missing.
+    ///
+    /// The cheaper ones go first, whatever their priority, as long as the rule allows it. Without any costs the
+    /// order is Kueue's.
+    pub costs: BTreeMap<WorkloadKey, u64>,
+}
+
+impl VictimPolicy {
+    /// Whether victims are chosen by fair shares.
+    #[must_use]
+    pub fn is_fair_sharing(&self) -> bool {
+        match self.rule {
+            VictimRule::Classical => false,
+            VictimRule::FairSharing(_) => true,
+        }
+    }
+
+    /// Puts the cheaper candidates first, but all that are leaving before the others; equals stay in order.
+    fn sort_by_cost<'a, T>(&self, candidates: &mut [T], running_of: impl Fn(&T) -> &'a Running) {
+        candidates.sort_by_cached_key(|candidate| {
+            let workload = &running_of(candidate).workload;
+            (!workload.is_being_evicted(), self.costs.get(&workload.key).copied().unwrap_or(0))
+        });
+    }
+}
+
+impl From<VictimRule> for VictimPolicy {
+    /// The rule with Kueue's order.
+    fn from(rule: VictimRule) -> Self {
+        Self { rule, costs: BTreeMap::new() }
+    }
 }
 
 /// Why a workload is preempted.
@@ -93,22 +131,22 @@ type Targets<'a> = Vec<(&'a Running, PreemptionReason)>;
 pub fn find_victims(
     whatif: &mut WhatIf<'_>,
     claim: &Claim<'_>,
-    rule: &VictimRule,
+    policy: &VictimPolicy,
     now_ms: u64,
 ) -> Vec<Victim> {
-    to_victims(&find_targets(whatif, claim, rule, now_ms))
+    to_victims(&find_targets(whatif, claim, policy, now_ms))
 }
 
 pub(super) fn find_targets<'a>(
     whatif: &mut WhatIf<'a>,
     claim: &Claim<'_>,
-    rule: &VictimRule,
+    policy: &VictimPolicy,
     now_ms: u64,
 ) -> Targets<'a> {
-    match rule {
-        VictimRule::Classical => classical::find_targets(whatif, claim, now_ms),
+    match &policy.rule {
+        VictimRule::Classical => classical::find_targets(whatif, claim, policy, now_ms),
         VictimRule::FairSharing(fair_sharing) => {
-            fair::find_targets(whatif, claim, fair_sharing, now_ms)
+            fair::find_targets(whatif, claim, policy, fair_sharing, now_ms)
         }
     }
 }

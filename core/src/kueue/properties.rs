@@ -10,7 +10,9 @@ use super::fixture::{NOW_MS, cohort, flavor, gpu_group, gpus_of, pending};
 use super::model::{BorrowWithinCohort, ClusterQueue, Cohort, Preemption, PreemptionPolicy, Quota};
 use super::name::WorkloadKey;
 use super::order::Pending;
-use super::preempt::{Claim, FairSharing, PreemptionReason, Victim, VictimRule, find_victims};
+use super::preempt::{
+    Claim, FairSharing, PreemptionReason, Victim, VictimPolicy, VictimRule, find_victims,
+};
 use super::quota::{Ledger, NodeId};
 use super::snapshot::{QueueState, Running, Setup, Snapshot};
 use super::topology::TopologyDemand;
@@ -136,6 +138,15 @@ fn world() -> impl Strategy<Value = World> {
     })
 }
 
+fn policies() -> impl Strategy<Value = VictimPolicy> {
+    let costs = proptest::collection::vec(0..9_u64, 12);
+    (rules(), proptest::option::of(costs)).prop_map(|(rule, costs)| {
+        let costs = costs.into_iter().flatten().enumerate();
+        let key = |index| WorkloadKey::new("", &format!("w{index:02}"));
+        VictimPolicy { rule, costs: costs.map(|(index, cost)| (key(index), cost)).collect() }
+    })
+}
+
 fn rules() -> impl Strategy<Value = VictimRule> {
     prop_oneof![
         Just(VictimRule::Classical),
@@ -216,7 +227,7 @@ proptest! {
     /// the question leaves no trace.
     #[test]
     fn victims_are_allowed_enough_and_needed(
-        world in world(), rule in rules(), priority in 0..5_i32, gpus in 1..8_i64,
+        world in world(), policy in policies(), priority in 0..5_i32, gpus in 1..8_i64,
     ) {
         let snapshot = world.overfull();
         let workload = new_workload(&world, priority, gpus);
@@ -228,7 +239,7 @@ proptest! {
             return Ok(());
         }
         let before = usage_everywhere(whatif.ledger(), &nodes);
-        let victims = find_victims(&mut whatif, &claim, &rule, NOW_MS);
+        let victims = find_victims(&mut whatif, &claim, &policy, NOW_MS);
         prop_assert_eq!(usage_everywhere(whatif.ledger(), &nodes), before);
         assert_rights(&victims, &workload, &snapshot);
         if victims.is_empty() {
@@ -259,7 +270,7 @@ proptest! {
         let gpus = gpus * world.unit;
         let first = {
             let claim = claim(&workload, &snapshot, gpus);
-            find_victims(&mut WhatIf::new(&snapshot), &claim, &VictimRule::Classical, NOW_MS)
+            find_victims(&mut WhatIf::new(&snapshot), &claim, &VictimRule::Classical.into(), NOW_MS)
         };
         for victim in &first {
             let mut leaving = (*snapshot.running(&victim.workload).unwrap().workload).clone();
@@ -268,15 +279,15 @@ proptest! {
             snapshot.insert(Running::new(Arc::new(leaving)));
         }
         let claim = claim(&workload, &snapshot, gpus);
-        let second = find_victims(&mut WhatIf::new(&snapshot), &claim, &VictimRule::Classical, NOW_MS);
+        let second = find_victims(&mut WhatIf::new(&snapshot), &claim, &VictimRule::Classical.into(), NOW_MS);
         prop_assert!(second.iter().all(|victim| victim.is_leaving), "{first:?} then {second:?}");
     }
 
     /// Cycle after cycle, no queue and no cohort gets more than its quota and limits, and a decision depends on
     /// neither the order of lists nor on being asked before.
     #[test]
-    fn no_quota_is_exceeded_and_order_does_not_matter(world in world(), rule in rules()) {
-        let options = Options { victims: rule, ..Options::classical() };
+    fn no_quota_is_exceeded_and_order_does_not_matter(world in world(), victims in policies()) {
+        let options = Options { victims, ..Options::classical() };
         let mut snapshot = world.snapshot();
         let mut waiting: BTreeMap<WorkloadKey, Arc<Workload>> = world
             .workloads()

@@ -68,7 +68,7 @@ fn options(case: &Value) -> Options {
     let input = &case["input"];
     let mut options = Options::classical();
     if input["fair_sharing"] == true {
-        options.victims = VictimRule::FairSharing(fair_sharing(&case["gates"]));
+        options.victims = VictimRule::FairSharing(fair_sharing(&case["gates"])).into();
     }
     let rules = [
         ("PartialAdmission", Rule::PartialAdmission),

@@ -64,7 +64,7 @@ pub(crate) fn decide(case: &Value) -> Value {
         VictimRule::Classical
     };
     let mut whatif = WhatIf::new(&snapshot);
-    let victims = find_victims(&mut whatif, &claim, &rule, parse::NOW_MS);
+    let victims = find_victims(&mut whatif, &claim, &rule.into(), parse::NOW_MS);
     let by_name: BTreeMap<String, &str> = victims
         .iter()
         .map(|victim| {

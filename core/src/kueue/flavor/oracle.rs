@@ -1,7 +1,7 @@
 //! Whether room could be made for a flavor-resource, found out by a real search for victims.
 
 use super::super::name::FlavorResource;
-use super::super::preempt::{Claim, VictimRule, find_victims};
+use super::super::preempt::{Claim, VictimPolicy, find_victims};
 use super::super::snapshot::QueueState;
 use super::super::topology::TopologyDemand;
 use super::super::whatif::WhatIf;
@@ -26,7 +26,7 @@ pub fn preemption_oracle(
     queue: &QueueState,
     fr: &FlavorResource,
     amount: i64,
-    rule: &VictimRule,
+    policy: &VictimPolicy,
     now_ms: u64,
 ) -> (Possibility, u32) {
     let claim = Claim {
@@ -37,7 +37,7 @@ pub fn preemption_oracle(
         // Whether one flavor-resource can be had is a question of quota alone.
         topology: TopologyDemand::default(),
     };
-    let victims = find_victims(whatif, &claim, rule, now_ms);
+    let victims = find_victims(whatif, &claim, policy, now_ms);
     let snapshot = whatif.snapshot();
     let victims: Vec<_> =
         victims.iter().filter_map(|victim| snapshot.running(&victim.workload)).collect();

@@ -10,7 +10,7 @@ use super::super::quota::NodeId;
 use super::super::snapshot::{QueueState, Running};
 use super::super::whatif::WhatIf;
 use super::candidate::{satisfies, sort_candidates};
-use super::{Claim, PreemptionReason, Targets, fill_back, fits, put_back_all};
+use super::{Claim, PreemptionReason, Targets, VictimPolicy, fill_back, fits, put_back_all};
 
 /// On which ground a candidate may be preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ struct Candidate<'a> {
     ground: Ground,
 }
 
-/// The candidates in the order in which they are taken, and which classes there are.
+/// The candidates class by class, and which classes there are.
 #[derive(Debug)]
 struct Candidates<'a> {
     all: Vec<Candidate<'a>>,
@@ -56,10 +56,12 @@ struct Candidates<'a> {
 pub(super) fn find_targets<'a>(
     whatif: &mut WhatIf<'a>,
     claim: &Claim<'_>,
+    policy: &VictimPolicy,
     now_ms: u64,
 ) -> Targets<'a> {
     let Some(queue) = whatif.snapshot().queue_at(claim.node) else { return Targets::new() };
-    let candidates = Search { whatif, claim, queue }.candidates(now_ms);
+    let mut candidates = Search { whatif, claim, queue }.candidates(now_ms);
+    policy.sort_by_cost(&mut candidates.all, |candidate| candidate.running);
     for &may_borrow in attempts(whatif, claim, queue, &candidates) {
         let mut targets = Targets::new();
         for candidate in &candidates.all {
@@ -138,10 +140,8 @@ impl<'a> Search<'_, 'a, '_> {
         }
         let has_hierarchical = !hierarchical.is_empty();
         let has_other_queues = has_hierarchical || !by_priority.is_empty();
-        let all: Vec<_> = [hierarchical, by_priority, own].concat();
-        let (leaving, staying): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|candidate| candidate.running.workload.is_being_evicted());
-        Candidates { all: [leaving, staying].concat(), has_other_queues, has_hierarchical }
+        let all = [hierarchical, by_priority, own].concat();
+        Candidates { all, has_other_queues, has_hierarchical }
     }
 
     /// Candidates in other queues: (hierarchical, by priority).

@@ -11,7 +11,7 @@ use super::super::snapshot::{QueueState, Running};
 use super::super::whatif::WhatIf;
 use super::candidate::{satisfies, sort_candidates};
 use super::fair_order::TargetQueues;
-use super::{Claim, PreemptionReason, Targets, fill_back, fits, put_back_all};
+use super::{Claim, PreemptionReason, Targets, VictimPolicy, fill_back, fits, put_back_all};
 
 /// How victims are chosen by fair shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,12 +60,14 @@ impl FairStrategy {
 pub(super) fn find_targets<'a>(
     whatif: &mut WhatIf<'a>,
     claim: &Claim<'_>,
+    policy: &VictimPolicy,
     fair_sharing: &FairSharing,
     now_ms: u64,
 ) -> Targets<'a> {
     let Some(queue) = whatif.snapshot().queue_at(claim.node) else { return Targets::new() };
     let mut candidates = find_candidates(whatif, claim, queue);
     sort_candidates(&mut candidates, |running| *running, &queue.spec.name, now_ms);
+    policy.sort_by_cost(&mut candidates, |running| *running);
 
     let mut search = Search { claim, queue, fair_sharing, now_ms, targets: Targets::new() };
     whatif.charge(claim.node, &claim.usage);

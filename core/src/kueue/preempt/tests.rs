@@ -17,10 +17,11 @@ fn victims(snapshot: &Snapshot, priority: i32, gpus: i64, rule: &VictimRule) -> 
         usage: [(gpus_of("a3"), gpus)].into(),
         topology: TopologyDemand::default(),
     };
-    let mut victims: Vec<String> = find_victims(&mut WhatIf::new(snapshot), &claim, rule, NOW_MS)
-        .iter()
-        .map(|victim| format!("{} {}", victim.workload, victim.reason.code()))
-        .collect();
+    let mut victims: Vec<String> =
+        find_victims(&mut WhatIf::new(snapshot), &claim, &rule.clone().into(), NOW_MS)
+            .iter()
+            .map(|victim| format!("{} {}", victim.workload, victim.reason.code()))
+            .collect();
     victims.sort();
     victims
 }
@@ -113,7 +114,8 @@ fn those_already_leaving_are_taken_first_and_marked() {
         usage: [(gpus_of("a3"), 4)].into(),
         topology: TopologyDemand::default(),
     };
-    let victims = find_victims(&mut WhatIf::new(&snapshot), &claim, &VictimRule::Classical, 0);
+    let victims =
+        find_victims(&mut WhatIf::new(&snapshot), &claim, &VictimRule::Classical.into(), 0);
     let expected = Victim {
         workload: WorkloadKey::new("", "w2"),
         reason: PreemptionReason::InClusterQueue,
@@ -138,4 +140,24 @@ fn local_queues_that_used_more_go_first_within_their_cluster_queue() {
     sort_candidates(&mut order, |running| *running, &"a".into(), NOW_MS);
     let names: Vec<_> = order.iter().map(|running| running.workload.key.name()).collect();
     assert_eq!(names, ["heavy", "other", "light"]);
+}
+
+#[test]
+fn of_those_allowed_the_cheaper_go_first() {
+    let workloads = [("w1", "a", 1, 4), ("w2", "a", 2, 4), ("w9", "a", 9, 4), ("x", "b", 0, 4)];
+    let snapshot = two_queues(LOWER, &workloads);
+    let new = pending("new", "a", 5, 4);
+    let claim = Claim {
+        workload: &new,
+        node: snapshot.queue(&"a".into()).unwrap().node,
+        contested: [gpus_of("a3")].into(),
+        usage: [(gpus_of("a3"), 4)].into(),
+        topology: TopologyDemand::default(),
+    };
+    let cost = |name: &str, cost| (WorkloadKey::new("", name), cost);
+    let costs = [cost("w1", 100), cost("w2", 7), cost("w9", 0)].into();
+    let policy = VictimPolicy { rule: VictimRule::Classical, costs };
+    let victims = find_victims(&mut WhatIf::new(&snapshot), &claim, &policy, NOW_MS);
+    let names: Vec<_> = victims.iter().map(|victim| victim.workload.name()).collect();
+    assert_eq!(names, ["w2"], "w9 is cheaper but outranks the preemptor");
 }
