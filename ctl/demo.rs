@@ -89,16 +89,15 @@ pub(crate) async fn demo(global: &Global, args: DemoArgs) -> Result<u8, Failure>
     };
     narrator.clear_live();
     stage.end().await;
-    let closing = stage.close(args.keep);
+    if let Some(dir) = stage.close(args.keep)? {
+        narrator.say(Who::Stage, &format!("everything is kept in {}", dir.display()));
+    }
     let evidence = played?;
     let promises = verdict::promises(&evidence);
     let is_kept = promises.iter().all(|p| p.kept);
     match args.output {
         Format::Text => narrator.verdict(&verdict::text(&evidence, &promises)),
         Format::Json => print_json(&verdict::Result::new(&evidence, promises))?,
-    }
-    if let Some(dir) = closing? {
-        narrator.say(Who::Stage, &format!("everything is kept in {}", dir.display()));
     }
     Ok(if is_kept { 0 } else { EXIT_FAILURE })
 }

@@ -17,7 +17,7 @@ use super::setting::{
     STEP_MS, STEPS, TRAIN_PATIENCE, TRAINER, TRAINER_STARTUP_MS, trainer_flags, words,
 };
 use super::stage::{Role, Stage};
-use super::training::Finish;
+use super::training::{Finish, Run};
 use super::verdict::ActRecord;
 use crate::failure::Failure;
 use crate::text::{safe, span};
@@ -30,6 +30,8 @@ const SERVING: Duration = Duration::from_millis(1_500);
 const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
 /// How long an answer may take once a server is ready.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(3);
+/// What a server is asked to continue.
+const QUESTION: &str = "fn main() {";
 /// Longest answer that is read. Unit: bytes.
 const ANSWER_BYTES_MAX: u64 = 4_096;
 
@@ -60,7 +62,9 @@ struct Act<'a> {
 
 impl Act<'_> {
     async fn play(&mut self) -> Result<ActRecord, Failure> {
-        self.you("starts one replica of the server: 2 GPUs, priority 30");
+        self.you(
+            "starts one replica of the server: 2 GPUs, priority 30, a model that knows nothing yet",
+        );
         self.serve("serve-1", None)?;
         self.first_answer("serve-1").await?;
         self.you(
@@ -73,10 +77,13 @@ impl Act<'_> {
         ));
         let model = format!("checkpoint-{}", ASK_STEP / SAVE_STEPS * SAVE_STEPS);
         let submitted = Instant::now();
-        self.serve("serve-2", Some(self.checkpoints().join(model)))?;
+        self.serve("serve-2", Some(self.checkpoints().join(&model)))?;
         let serving_answer = self.first_answer("serve-2").await?;
         let serving_wait_ms = ms(submitted.elapsed());
-        let waited = format!("serve-2 answered {} after it was asked for", span(serving_wait_ms));
+        let waited = format!(
+            "serve-2 (with the model of {model}) answered {} after it was asked for",
+            span(serving_wait_ms)
+        );
         self.scene.narrator.say(Who::Server, &waited);
         self.scene.linger(SERVING).await?;
         self.you("scales serving back from 2 to 1");
@@ -138,7 +145,7 @@ impl Act<'_> {
             Ok(scene.stage.said(name, "ready "))
         };
         let address = self.scene.until(&what, name, DRAIN_PATIENCE, look).await?;
-        let asking = timeout(ANSWER_PATIENCE, ask(&address, "fn main() {"));
+        let asking = timeout(ANSWER_PATIENCE, ask(&address, QUESTION));
         let answer = asking.await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
         let answer = answer.map_err(|e| {
             let tail = self.scene.stage.tail(name);
@@ -155,7 +162,7 @@ impl Act<'_> {
         let what = format!("the trainer does step {step}");
         let look = |scene: &mut Scene<'_>| {
             ranks_still_run(scene)?;
-            let done = scene.training.last_run().map_or(0, |run| run.step());
+            let done = scene.training.last_run().map_or(0, Run::step);
             Ok((done >= step).then_some(done))
         };
         self.scene.until(&what, &rank_name(0), TRAIN_PATIENCE, look).await

@@ -9,6 +9,9 @@ use sluice::wire::pb;
 use crate::paint;
 use crate::text::safe;
 
+/// Reasons of decisions that are over within a moment and tell nothing of the story.
+const NOISE: [&str; 3] = ["submitted", "waiting-for-launcher", "node-connected"];
+
 /// Who does something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
@@ -109,7 +112,7 @@ impl Narrator {
     /// A decision of the arbiter with its reason; what only fills the log is left out.
     pub(super) fn decision(&mut self, decision: &pb::Decision) {
         let reason = decision.reason.clone().unwrap_or_default();
-        if ["submitted", "node-connected"].contains(&reason.code.as_str()) {
+        if NOISE.contains(&reason.code.as_str()) {
             return;
         }
         let about = if decision.workload.is_empty() { &decision.node } else { &decision.workload };

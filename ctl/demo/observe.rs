@@ -18,6 +18,7 @@ use super::training::{Follower, Training};
 use crate::args::Global;
 use crate::connect::{self, Arbiter};
 use crate::failure::Failure;
+use crate::paint;
 use crate::text::safe;
 use crate::view::drain::DrainView;
 
@@ -87,7 +88,7 @@ impl<'a> Scene<'a> {
             agent_sockets: Vec::new(),
             state_dir: None,
             timeout: ASK_PATIENCE,
-            color: crate::paint::When::Never,
+            color: paint::When::Never,
         };
         let arbiter = Arbiter::connect(&global).await?;
         let (sender, receiver) = mpsc::channel(DECISIONS_MAX);
@@ -157,8 +158,10 @@ impl<'a> Scene<'a> {
         self.follower.follow(&mut self.training)?;
         self.tell_checkpoints();
         self.look_at_devices();
-        let live = format!("{}  {}", self.strip, self.progress());
-        self.narrator.live(&live);
+        if !self.strip.is_empty() {
+            let live = format!("{}  {}", self.strip, self.progress());
+            self.narrator.live(&live);
+        }
         Ok(())
     }
 
@@ -180,8 +183,8 @@ impl<'a> Scene<'a> {
     }
 
     /// How far the trainer is.
-    pub(super) fn progress(&self) -> String {
-        let Some(run) = self.training.last_run() else { return "not trained yet".to_owned() };
+    fn progress(&self) -> String {
+        let Some(run) = self.training.last_run() else { return "no training yet".to_owned() };
         let loss = run.last_loss.map(|loss| format!(", loss {loss:.3}")).unwrap_or_default();
         format!("step {} of {}{loss}", run.step(), self.steps)
     }
@@ -270,20 +273,20 @@ fn strip(devices: &[Device], holders: &BTreeMap<String, BTreeSet<String>>) -> St
     for device in devices {
         let workers = holders.get(&device.id).into_iter().flatten();
         let marks: Vec<String> = workers.map(|w| mark(w)).collect();
-        let shown = if marks.is_empty() { "..".to_owned() } else { marks.join("+") };
+        let shown = if marks.is_empty() { paint::dim("..") } else { marks.join("+") };
         nodes.entry(&device.node).or_default().push(shown);
     }
     let nodes = nodes.iter().map(|(node, marks)| format!("{} [{}]", safe(node), marks.join(" ")));
     nodes.collect::<Vec<_>>().join("  ")
 }
 
-/// Two letters for a worker: `T` and its rank for the trainer, else the last letter of `serve-N`.
+/// A short name for a worker: `S2` for `serve-2`, `T1` for rank 1 of the trainer.
 fn mark(worker: &str) -> String {
     let mut parts = worker.split('/');
     let (workload, rank) = (parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default());
     match workload.strip_prefix("serve-") {
-        Some(number) => format!("S{}", safe(number)),
-        None => format!("T{}", safe(rank)),
+        Some(number) => paint::good(&format!("S{}", safe(number))),
+        None => paint::warn(&format!("T{}", safe(rank))),
     }
 }
 

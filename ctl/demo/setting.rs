@@ -22,14 +22,16 @@ pub(super) const TRAINER: &str = "finetune";
 /// The gang's devices: two workers of two.
 pub(super) const GANG_DEVICES: u64 = 4;
 
-/// Steps of the training. Long enough for a drain in the middle and a checkpoint after it.
-pub(super) const STEPS: u64 = 100;
+/// Steps of the training. Long enough for a drain in the middle and checkpoints after it.
+pub(super) const STEPS: u64 = 60;
 /// Steps between two checkpoints.
 pub(super) const SAVE_STEPS: u64 = 10;
 /// Serving needs more when this step is done: between two checkpoints, so that killing the gang then
 /// costs what it costs on average, and far enough from the next one not to hit it half-written.
 pub(super) const ASK_STEP: u64 = 34;
-pub(super) const STEP_MS: u64 = 140;
+/// Time of a step. Real ones take seconds; shorter ones than this would pass while a busy machine
+/// looks whether a checkpoint is whole, and the demo would tell of the machine, not of draining.
+pub(super) const STEP_MS: u64 = 250;
 pub(super) const SAVE_MS: u64 = 200;
 /// Time the trainer and a server take to load, as if their models were large.
 pub(super) const TRAINER_STARTUP_MS: u64 = 600;
@@ -37,7 +39,7 @@ pub(super) const SERVER_STARTUP_MS: u64 = 300;
 
 /// How long programs may take to come up. Each takes less than a second on an idle machine.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(10);
-/// How long the training may take from one point of the story to the next: it takes 10 s.
+/// How long the training may take from one point of the story to the next: it takes 10 s at most.
 pub(super) const TRAIN_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How the arbiter makes room.

@@ -28,9 +28,11 @@ use crate::up::sibling;
 const TERM_PATIENCE: Duration = Duration::from_secs(3);
 /// Pause between two looks at programs that are ending.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// How much of a log is shown when something fails. Units: bytes and lines.
+/// How much of a log is shown when something fails: of the one that is suspected, and of each where
+/// none is. Units: bytes and lines.
 const TAIL_BYTES: u64 = 4_096;
 const TAIL_LINES: usize = 6;
+const TAILS_LINES: usize = 2;
 /// Variables that would lead the demo's programs to an installation that is really in use.
 const FOREIGN_VARIABLES: [&str; 9] = [
     ARBITER_VARIABLE,
@@ -172,7 +174,7 @@ impl Stage {
     pub(super) fn check_servers(&mut self) -> Result<(), Failure> {
         for actor in self.actors.iter_mut().filter(|a| a.role == Role::Server) {
             if let Some(status) = actor.look() {
-                let tail = tail(&actor.log);
+                let tail = tail(&actor.log, TAIL_LINES);
                 let name = &actor.name;
                 return Err(Failure::runtime(format!("{name} ended by itself, {status}{tail}")));
             }
@@ -193,12 +195,12 @@ impl Stage {
     /// The end of a program's log, for an error.
     pub(super) fn tail(&self, name: &str) -> String {
         let actor = self.actors.iter().find(|a| a.name == name);
-        actor.map_or_else(String::new, |a| tail(&a.log))
+        actor.map_or_else(String::new, |a| tail(&a.log, TAIL_LINES))
     }
 
     /// The ends of all logs of this act.
     pub(super) fn tails(&self) -> String {
-        self.actors.iter().map(|a| tail(&a.log)).collect()
+        self.actors.iter().map(|a| tail(&a.log, TAILS_LINES)).collect()
     }
 
     /// Ends everything: launchers with their workers, then servers, then whatever is left by force.
@@ -264,7 +266,7 @@ impl Actor {
 }
 
 /// The last lines of a log as an error shows them: after a line break each, indented.
-fn tail(log: &Path) -> String {
+fn tail(log: &Path, lines_max: usize) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(log)?;
         let len = file.metadata()?.len();
@@ -276,7 +278,7 @@ fn tail(log: &Path) -> String {
     let name = log.file_name().unwrap_or_default().to_string_lossy();
     let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
     let lines: Vec<&str> = text.lines().collect();
-    let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+    let last = &lines[lines.len().saturating_sub(lines_max)..];
     last.iter().map(|line| format!("\n        {name}: {}", safe(line))).collect()
 }
 

@@ -223,7 +223,7 @@ pub(super) fn text(evidence: &Evidence, promises: &[Promise]) -> String {
         }),
     ];
     let titles = ["", evidence.drained.policy, evidence.killed.policy];
-    let mut text = format!("\n{}\n", table::columns(&titles, &rows));
+    let mut text = format!("\n{}\n{}\n\n", table::columns(&titles, &rows), comparison(evidence));
     for promise in promises {
         let mark = if promise.kept { paint::good("kept  ") } else { paint::bad("BROKEN") };
         text.push_str(&format!("{mark}  {}: {}\n", promise.promise, promise.observed));
@@ -236,6 +236,24 @@ pub(super) fn text(evidence: &Evidence, promises: &[Promise]) -> String {
     };
     text.push_str(&format!("\n{seconds} s, {kept}"));
     text
+}
+
+/// What draining was worth, in a sentence.
+fn comparison(evidence: &Evidence) -> String {
+    let Evidence { drained, killed, .. } = evidence;
+    let steps = killed.steps_lost().saturating_sub(drained.steps_lost());
+    let work = killed.lost_device_ms().zip(drained.lost_device_ms());
+    let work = work.map(|(killed, drained)| killed.saturating_sub(drained));
+    let work = work.map_or_else(String::new, |ms| format!(" ({})", device_seconds(ms)));
+    let wait = match drained.serving_wait_ms.saturating_sub(killed.serving_wait_ms) {
+        0 => "serving waited no longer for it".to_owned(),
+        ms => format!("serving waited {} longer for it", span(ms)),
+    };
+    format!("Draining saved {}{work}; {wait}.", count(steps, "step"))
+}
+
+fn count(number: u64, word: &str) -> String {
+    if number == 1 { format!("1 {word}") } else { format!("{number} {word}s") }
 }
 
 /// The result for programs.

@@ -60,3 +60,16 @@ async fn a_server_that_ends_is_told_with_its_last_words() {
     assert_eq!(failure.message, expected);
     stage.close(false).unwrap();
 }
+
+#[tokio::test]
+async fn a_panic_ends_everything() {
+    let mut stage = stage();
+    start(&mut stage, "run", Role::Launcher, "exec sleep 60");
+    start(&mut stage, "server", Role::Server, "sleep 60 & wait");
+    end_on_panic(stage.mark());
+    std::panic::catch_unwind(|| panic!("meant to be: this is a test")).unwrap_err();
+    assert!(!ended(&mut stage, "run").await.success());
+    assert!(!ended(&mut stage, "server").await.success());
+    assert_eq!(Lookout::new(&stage.mark()).look(), []);
+    stage.close(false).unwrap();
+}

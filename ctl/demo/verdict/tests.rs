@@ -81,6 +81,8 @@ fn the_table_shows_what_was_observed() {
         final loss                              2.500000           2.500000
         same bits as undisturbed                yes                yes
 
+        Draining saved 6 steps (2.2 GPU-s); serving waited no longer for it.
+
         kept    the drained gang loses at most one step: 0 lost
         kept    ending a gang at once loses more: 6 steps lost
         kept    training goes on from the saved step: 40 of 40; 30 of 30
@@ -92,6 +94,15 @@ fn the_table_shows_what_was_observed() {
 
         51 s, every promise was kept"#]]
     .assert_eq(&shown);
+}
+
+#[test]
+fn the_price_of_draining_is_told() {
+    let mut evidence = evidence();
+    evidence.drained.serving_wait_ms = 2_700;
+    evidence.killed.last_step = Some(Point { step: 31, unix_ms: 12_100 });
+    let expected = "Draining saved 1 step (0.2 GPU-s); serving waited 1.2 s longer for it.";
+    assert_eq!(comparison(&evidence), expected);
 }
 
 #[test]
