@@ -4,7 +4,21 @@
 //! floats, ordered maps only. What-if questions are asked of a [`whatif::WhatIf`], which records only what a
 //! question changes and leaves the snapshot alone.
 //!
-//! Sluice's own rules are elsewhere; this module must stay what Kueue does (the conformance corpus checks it).
+//! How an arbiter uses it:
+//! 1. [`snapshot::Snapshot::new`] from the objects, then [`snapshot::Snapshot::insert`] and
+//!    [`snapshot::Snapshot::remove`] as workloads get and lose quota;
+//! 2. one [`order::PendingQueue`] per cluster queue;
+//! 3. whenever something changed: [`order::PendingQueue::pop`] of every queue, all heads into [`cycle::run_cycle`],
+//!    carry the verdicts out, [`order::PendingQueue::requeue`] what got no quota.
+//!
+//! Single questions have their own entrances: [`topology::assign`] (which flavors and places?),
+//! [`preempt::find_victims`] (who must give way?), [`tas::TasSnapshot::place`] (where do pods go?).
+//!
+//! Where to read: `name`, `model`, `workload` (the objects) → `quota` (the tree) → `snapshot`, `whatif` → `flavor`,
+//! `preempt`, `share`, `tas` (one decision each) → `topology` → `cycle` (all together); `order` is the waiting line.
+//!
+//! This module must stay what Kueue does; the conformance corpus in `tests/corpus` checks it. What Sluice does
+//! differently comes in through [`preempt::VictimPolicy`] and [`cycle::Options`], or lives elsewhere.
 
 pub mod cycle;
 mod demand;

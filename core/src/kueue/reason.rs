@@ -146,7 +146,7 @@ impl fmt::Display for FlavorReason {
             ),
             Self::ExceedsMaxQuota { fr, requested, max } => write!(
                 f,
-                "{requested} of {fr} requested but the queue can have {max} at most; ask for less or raise quota or limits"
+                "{requested} of {fr} requested but the queue can have {max} at most; ask for less or raise its quota"
             ),
             Self::InsufficientQuota { fr, missing } => {
                 write!(f, "{missing} more of {fr} needed; others use it now")
