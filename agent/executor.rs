@@ -110,6 +110,8 @@ pub(crate) struct Parts {
     pub(crate) journal: Journal,
     /// Which boot this is.
     pub(crate) boot_id: String,
+    /// Who this agent is.
+    pub(crate) node_uid: String,
     /// Where the host's `/` is seen.
     pub(crate) host_root: PathBuf,
     /// Where the files of simulated devices lie.
@@ -135,6 +137,7 @@ impl Executor {
         let prober = Prober::start(
             &parts.host_root,
             &parts.devices_dir,
+            &parts.node_uid,
             parts.messages.clone(),
             parts.counters.clone(),
         )?;

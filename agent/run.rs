@@ -109,12 +109,13 @@ async fn start_and_serve(config: Config) -> Result<(), StartError> {
     let recovered =
         executor::recover(&journal, &identity.boot_id, clock::now()).map_err(|e| e.to_string())?;
     let (watched, watched_reader) = watch::channel(Vec::new());
-    let sensors = Sensors::start(&config, &agent_dir, watched_reader)?;
+    let sensors = Sensors::start(&config, &agent_dir, &identity.node_uid, watched_reader)?;
     let (messages, inbox) = mpsc::channel(MESSAGES_MAX);
     let (outbox, counters) = (Outbox::default(), Arc::new(Counters::default()));
     let mut executor = Executor::start(Parts {
         journal,
         boot_id: identity.boot_id.clone(),
+        node_uid: identity.node_uid.clone(),
         host_root: config.host_root.clone(),
         devices_dir: config.paths.agent_devices_dir(&config.node),
         messages: messages.clone(),

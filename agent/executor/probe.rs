@@ -64,12 +64,16 @@ impl Prober {
     pub(super) fn start(
         host_root: &Path,
         devices_dir: &Path,
+        node_uid: &str,
         messages: mpsc::Sender<Message>,
         counters: Arc<Counters>,
     ) -> Result<Self, String> {
         let shared = Arc::new(Shared::default());
-        let mut pass =
-            Pass { sensor: ProcessSensor::new(host_root, Some(devices_dir)), messages, counters };
+        let mut pass = Pass {
+            sensor: ProcessSensor::new(host_root, Some(devices_dir)).only_of(node_uid),
+            messages,
+            counters,
+        };
         let theirs = shared.clone();
         thread::Builder::new()
             .name("prober".to_owned())

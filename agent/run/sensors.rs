@@ -45,6 +45,7 @@ impl Sensors {
     pub(crate) fn start(
         config: &Config,
         agent_dir: &Path,
+        node_uid: &str,
         watched: watch::Receiver<Vec<WatchedWorker>>,
     ) -> Result<Self, String> {
         let root = &config.host_root;
@@ -54,7 +55,8 @@ impl Sensors {
         let mut disk = DiskSensor::new(root);
         let mut mounts = MountSensor::new(root);
         let mut pressure = PressureSensor::new(root);
-        let mut processes = ProcessSensor::new(root, Some(&devices_dir(agent_dir)));
+        let mut processes =
+            ProcessSensor::new(root, Some(&devices_dir(agent_dir))).only_of(node_uid);
         let devices = simulated(config, agent_dir)?.map(|simulated| {
             let sample = move || Ok::<_, String>(simulated.sample());
             sensor::spawn("devices", config.device_interval, sample).map_err(refused)

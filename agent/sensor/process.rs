@@ -60,6 +60,12 @@ impl ProcessSensor {
         }
     }
 
+    /// The same, which takes processes that were started for another agent on this machine for strangers.
+    pub(crate) fn only_of(mut self, agent_uid: &str) -> Self {
+        self.table.only_of(agent_uid);
+        self
+    }
+
     /// One pass over all processes: those of `watched` workers, of workers nobody told the agent
     /// of, and others that have an accelerator's file open.
     ///

@@ -69,6 +69,8 @@ pub(super) struct Stat {
 #[derive(Debug)]
 pub(super) struct ProcessTable {
     tree: HostTree,
+    /// Whose workers' markers count. `None`: everybody's.
+    agent_uid: Option<String>,
     environs: HashMap<u32, Remembered>,
 }
 
@@ -85,7 +87,12 @@ struct Remembered {
 
 impl ProcessTable {
     pub(super) fn new(host_root: &Path) -> Self {
-        ProcessTable { tree: HostTree::new(host_root), environs: HashMap::new() }
+        ProcessTable { tree: HostTree::new(host_root), agent_uid: None, environs: HashMap::new() }
+    }
+
+    /// From now on markers of processes that were started for another agent count as none.
+    pub(super) fn only_of(&mut self, agent_uid: &str) {
+        self.agent_uid = Some(agent_uid.to_owned());
     }
 
     /// All processes that could be looked at, in ascending order of their ids, and how many were
@@ -157,7 +164,13 @@ impl ProcessTable {
             return Some(Arc::clone(&known.environ));
         }
         let environ = match self.tree.read(&format!("proc/{pid}/environ"), ENVIRON_BYTES_MAX) {
-            Ok(bytes) => Arc::new(parse_environ(bytes)),
+            Ok(bytes) => {
+                let mut environ = parse_environ(bytes);
+                let is_foreign =
+                    self.agent_uid.as_deref().is_some_and(|uid| is_of_another(bytes, uid));
+                environ.marker = environ.marker.filter(|_| !is_foreign);
+                Arc::new(environ)
+            }
             Err(error) if is_gone(&error) => return None,
             Err(_) => Arc::new(Environ::default()),
         };
@@ -238,6 +251,14 @@ pub(super) fn parse_environ(bytes: &[u8]) -> Environ {
         }
     }
     environ
+}
+
+/// Whether an environment names another agent than `agent_uid`. Names of workloads are chosen by people, so two
+/// installations on one machine may have workers of the same name; one that names no agent is taken for ours.
+pub(super) fn is_of_another(environ: &[u8], agent_uid: &str) -> bool {
+    let mut variables = environ.split(|byte| *byte == 0);
+    let named = variables.find_map(|variable| variable.strip_prefix(b"SLUICE_NODE_UID="));
+    named.is_some_and(|uid| uid != agent_uid.as_bytes())
 }
 
 /// Markers end up in messages and in file names: what no agent would have written is none.

@@ -10,7 +10,9 @@ use sluice_core::sample::{
     DeviceFile, ProcessKey, ProcessSample, ProcessState, SignalMasks, WorkerProcesses,
 };
 
-use super::table::{Environ, ProcessTable, Stat, Status, parse_environ, parse_stat, parse_status};
+use super::table::{
+    Environ, ProcessTable, Stat, Status, is_of_another, parse_environ, parse_stat, parse_status,
+};
 use super::{ProcessSensor, WatchedWorker};
 use crate::sensor::tests::host;
 
@@ -363,4 +365,13 @@ fn live_process_holds_a_simulated_device_until_it_ends() {
     drop(sleep);
     assert_eq!(sensor.inspect(pid, None), None);
     assert_eq!(sensor.holders(&held).unwrap().0, vec![]);
+}
+
+#[test]
+fn a_worker_of_another_agent_on_the_machine_is_a_stranger() {
+    let check = |environ: &[u8], expected| assert_eq!(is_of_another(environ, "ab"), expected);
+    check(b"SLUICE_WORKER=train/1/0\0SLUICE_NODE_UID=ab\0", false);
+    check(b"SLUICE_WORKER=train/1/0\0SLUICE_NODE_UID=cd\0", true);
+    check(b"SLUICE_WORKER=train/1/0\0SLUICE_NODE_UID=abc\0", true);
+    check(b"SLUICE_WORKER=train/1/0\0", false);
 }
