@@ -1,5 +1,8 @@
 //! Flags, and what they mean once checked. Nothing is opened or bound here except the queues file.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 
 use anyhow::Context as _;

@@ -29,6 +29,9 @@ pub(crate) enum StoreError {
         /// What the system says.
         why: io::Error,
     },
+    /// The directory cannot be made.
+    #[error(transparent)]
+    Directory(io::Error),
     /// Another process has it open.
     #[error(
         "state file \"{}\" is in use by another arbiter; stop that one, or give this one another --state-dir",
@@ -96,7 +99,7 @@ impl Store {
     pub(crate) fn open(path: &Path) -> Result<(Self, Stored), StoreError> {
         let io = |verb| move |why| StoreError::Io { path: path.to_owned(), verb, why };
         if let Some(dir) = path.parent() {
-            create_private_dir(dir).map_err(io("use"))?;
+            create_private_dir(dir).map_err(StoreError::Directory)?;
         }
         match fs::metadata(path) {
             Ok(meta) => check_size(path, meta.len())?,

@@ -7,6 +7,8 @@ mod streams;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_core::checkpoint::Checkpoint;
+use sluice_core::id::{DeviceId, WorkerId};
+use sluice_core::protocol::{Device, Health, WorkerReport};
 
 fn set<T: std::str::FromStr<Err: std::fmt::Debug> + Ord>(names: &[&str]) -> BTreeSet<T> {
     names.iter().map(|name| name.parse().unwrap()).collect()
@@ -24,4 +26,34 @@ fn checkpoint(step: u64) -> Checkpoint {
 
 fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// A device of each health.
+fn devices() -> BTreeMap<DeviceId, Device> {
+    let device = |(i, health)| {
+        let device = Device {
+            resource: "nvidia.com/gpu".parse().unwrap(),
+            index: 3,
+            kind: "nvidia-l4".to_owned(),
+            simulated: true,
+            health,
+        };
+        (format!("GPU-{i}").parse().unwrap(), device)
+    };
+    let healths = [Health::Healthy, Health::Degraded, Health::Unknown, Health::Unhealthy];
+    healths.into_iter().enumerate().map(device).collect()
+}
+
+fn workers() -> BTreeMap<WorkerId, WorkerReport> {
+    let worker = WorkerReport {
+        running: true,
+        checkpoint: Some(checkpoint(9)),
+        checkpoint_age_ms: Some(1_500),
+        checkpoint_is_of_this_attempt: true,
+        step_ms: Some(800),
+        save_interval_ms: Some(60_000),
+        save_ms: None,
+        running_ms: 120_000,
+    };
+    BTreeMap::from([("train/1/0".parse().unwrap(), worker)])
 }

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use prost::Message;
+use sluice_core::arbiter::{Config, Input, Node, Snapshot};
 use sluice_core::checkpoint::CheckpointFormat;
 use sluice_core::drain::{
     Account, Alternative, Drain, DrainMember, DrainState, Mode, Plan, Transition,
 };
+use sluice_core::protocol::{DrainEvent, EventKind, NodeReport};
+use sluice_core::queue::{Queue, Quota};
 use sluice_core::reason::{Ms, Reason};
 use sluice_core::unit::Time;
 use sluice_core::workload::{
@@ -15,7 +18,7 @@ use sluice_core::workload::{
 };
 
 use super::{checkpoint, set};
-use crate::wire::{WireError, pb};
+use crate::wire::{WireError, pb, record};
 
 fn spec() -> WorkloadSpec {
     WorkloadSpec {
@@ -248,4 +251,91 @@ fn limits_of_a_submitted_spec_are_told() {
     let error = WorkloadSpec::try_from(&spec).unwrap_err();
     let text = "save_signal is \"65\" but must be 0 (none) or a signal number, 1 to 64";
     assert_eq!(error.to_string(), text);
+}
+
+fn queue() -> Queue {
+    Queue {
+        name: "research".parse().unwrap(),
+        aliases: vec!["team-a".parse().unwrap()],
+        cohort: Some("all".to_owned()),
+        quotas: BTreeMap::from([(
+            "nvidia.com/gpu".parse().unwrap(),
+            Quota { nominal: 8, borrowing_limit: Some(2) },
+        )]),
+        preempts_lower_priority: true,
+        reclaims_within_cohort: true,
+    }
+}
+
+fn snapshot() -> Snapshot {
+    let config = Config {
+        epoch: 7,
+        queues: vec![queue()],
+        drains_per_hour: 9,
+        restart_assumed_ms: 11,
+        unseen_work_ms_max: 12,
+        checkpoint_drain: false,
+        ..Config::default()
+    };
+    let node = Node {
+        connected: true,
+        since: Time(3),
+        devices: super::devices(),
+        workers: super::workers(),
+    };
+    Snapshot {
+        config,
+        now: Time(1_764_000_000_777),
+        started_at: Time(1_764_000_000_000),
+        nodes: BTreeMap::from([("n1".parse().unwrap(), node)]),
+        workloads: BTreeMap::from([(workload().spec.name.clone(), workload())]),
+        drains: BTreeMap::from([(drain().id.clone(), drain())]),
+        avoid_until: BTreeMap::from([("train".parse().unwrap(), Time(9))]),
+        next_drain: 13,
+        frozen_by_hand: Some(String::new()),
+        awaited: set(&["n1"]),
+        retry_at: Some(Time(10)),
+        breaker_open: true,
+        dirty: true,
+    }
+}
+
+#[test]
+fn the_whole_state_survives_the_record() {
+    let bytes = pb::RecordStart::from(&snapshot()).encode_to_vec();
+    let back = pb::RecordStart::decode(bytes.as_slice()).unwrap();
+    assert_eq!(Snapshot::try_from(&back), Ok(snapshot()));
+}
+
+#[test]
+fn every_input_survives_the_record() {
+    let workload = || "train".parse().unwrap();
+    let node = || "n1".parse().unwrap();
+    let launcher = || "l-0".parse().unwrap();
+    let worker = || "train/1/0".parse().unwrap();
+    let event = DrainEvent {
+        drain: "drain-1".parse().unwrap(),
+        epoch: 2,
+        worker: worker(),
+        kind: EventKind::Signalled,
+    };
+    let report = NodeReport { devices: super::devices(), ..NodeReport::default() };
+    for input in [
+        Input::Submit { spec: spec(), rank: 1, launcher: launcher(), nodes: set(&["n1", "n2"]) },
+        Input::Attach { workload: workload(), rank: 1, launcher: launcher() },
+        Input::Detach { workload: workload(), rank: 1, launcher: launcher() },
+        Input::ReportExit { worker: worker(), launcher: launcher(), exit: Exit::Signal(9) },
+        Input::Cancel { workload: workload() },
+        Input::Freeze { why: "why".to_owned() },
+        Input::Unfreeze,
+        Input::AgentConnected { node: node() },
+        Input::AgentDisconnected { node: node() },
+        Input::NodeReport { node: node(), report },
+        Input::DrainEvent { node: node(), event },
+        Input::Tick,
+    ] {
+        let bytes = record::step(Time(5), &input).encode_to_vec();
+        let back = pb::RecordStep::decode(bytes.as_slice()).unwrap();
+        assert_eq!(record::step_in(&back), Ok((Time(5), input)));
+    }
 }

@@ -1,16 +1,12 @@
 //! Orders, events and reports: what arbiter and agents say to each other.
 
-use std::collections::BTreeMap;
-
 use prost_types::Timestamp;
 use sluice_core::drain::Mode;
-use sluice_core::protocol::{
-    Device, DrainEvent, EventKind, Health, NodeReport, Order, Refusal, Verb, WorkerReport,
-};
+use sluice_core::protocol::{DrainEvent, EventKind, Health, NodeReport, Order, Refusal, Verb};
 use sluice_core::unit::Time;
 use sluice_core::workload::{Exit, SaveSignal};
 
-use super::{checkpoint, set};
+use super::{checkpoint, devices, set, workers};
 use crate::wire::{WireError, field, node, pb};
 
 fn check_order(verb: Verb) {
@@ -74,35 +70,12 @@ fn an_order_without_a_verb_is_refused() {
     assert_eq!(Order::try_from(&order), Err(WireError::new("verb", "absent", "present")));
 }
 
-fn device(health: Health) -> Device {
-    Device {
-        resource: "nvidia.com/gpu".parse().unwrap(),
-        index: 3,
-        kind: "nvidia-l4".to_owned(),
-        simulated: true,
-        health,
-    }
-}
-
 #[test]
 fn a_node_report_survives_the_wire() {
-    let worker = WorkerReport {
-        running: true,
-        checkpoint: Some(checkpoint(9)),
-        checkpoint_age_ms: Some(1_500),
-        checkpoint_is_of_this_attempt: true,
-        step_ms: Some(800),
-        save_interval_ms: Some(60_000),
-        save_ms: None,
-        running_ms: 120_000,
-    };
-    let healths = [Health::Healthy, Health::Degraded, Health::Unknown, Health::Unhealthy];
-    let devices = healths.iter().enumerate();
-    let devices = devices.map(|(i, h)| (format!("GPU-{i}").parse().unwrap(), device(*h)));
     let report = NodeReport {
         full: true,
-        devices: devices.collect(),
-        workers: BTreeMap::from([("train/1/0".parse().unwrap(), worker)]),
+        devices: devices(),
+        workers: workers(),
         removed_devices: set(&["GPU-9"]),
         removed_workers: set(&["team/old/3/1"]),
     };
