@@ -313,3 +313,6 @@ fn without_held(placement: &Placement, workload: &Workload, name: &PodSetName) -
     });
     Placement { levels: placement.levels.clone(), domains: domains.collect() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,7 +47,9 @@ pub(crate) fn decide(case: &Value) -> Value {
         let pod_set =
             workload.pod_sets.iter().find(|pod_set| pod_set.name.as_str() == name).unwrap();
         let per_pod = pod_set.requests.get(&fr.resource).copied().unwrap_or(0);
-        *usage.entry(fr.clone()).or_insert(0) += per_pod * i64::from(pod_set.count);
+        if per_pod > 0 {
+            *usage.entry(fr.clone()).or_insert(0) += per_pod * i64::from(pod_set.count);
+        }
         if entry["mode"] == "Preempt" {
             contested.insert(fr);
         }
