@@ -92,7 +92,7 @@ fn numbered(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
 pub(super) struct Entries {
     reader: BufReader<File>,
     offset: u64,
-    size: u64,
+    size_bytes: u64,
 }
 
 /// Why reading ended early.
@@ -115,8 +115,8 @@ impl Entries {
     /// Opens `path`.
     pub(super) fn open(path: &Path) -> Result<Self, ReadError> {
         let file = File::open(path)?;
-        let size = file.metadata()?.len();
-        Ok(Self { reader: BufReader::new(file), offset: 0, size })
+        let size_bytes = file.metadata()?.len();
+        Ok(Self { reader: BufReader::new(file), offset: 0, size_bytes })
     }
 
     /// The next entry. `None` at the end, and where the last entry is cut off: the arbiter was
@@ -128,7 +128,7 @@ impl Entries {
         if length > ENTRY_BYTES_MAX {
             return Err(bad(format!("an entry of {length} bytes; the limit is {ENTRY_BYTES_MAX}")));
         }
-        if self.offset + length > self.size {
+        if self.offset + length > self.size_bytes {
             return Ok(None);
         }
         let mut bytes = Vec::new();
