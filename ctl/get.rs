@@ -17,7 +17,6 @@ use clap::Args;
 
 pub(crate) use devices::health;
 pub(crate) use drains::state;
-use list::Listing;
 pub(crate) use list::{Item, Kind, fetch};
 pub(crate) use nodes::connection;
 pub(crate) use workloads::phase;

@@ -48,16 +48,14 @@ pub(crate) fn columns(titles: &[&str], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    lay_out(Some(titles), rows)
+    lay_out(titles, rows)
 }
 
-/// Columns, with or without a heading.
-pub(crate) fn lay_out(titles: Option<&[&str]>, rows: &[Vec<String>]) -> String {
+/// Columns with a heading.
+pub(crate) fn lay_out(titles: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    if let Some(titles) = titles {
-        table.set_header(titles.iter().map(Cell::new));
-    }
+    table.set_header(titles.iter().map(Cell::new));
     for row in rows {
         table.add_row(row.iter().map(Cell::new));
     }

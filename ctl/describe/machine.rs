@@ -28,10 +28,14 @@ pub(crate) fn node_parts(sheet: &mut Sheet, node: &NodeView) {
     let rows: Vec<Vec<String>> = node.devices.iter().map(device_line).collect();
     let titles = ["NAME", "INDEX", "KIND", "HEALTH", "AGE", "SOURCE", "PIDS", "WHY"];
     sheet.section("Devices").table(&titles, &rows);
-    let rows: Vec<Vec<String>> = node.volumes.iter().map(volume_line).collect();
+    let (volumes, empty): (Vec<_>, Vec<_>) = node.volumes.iter().partition(|v| v.size_bytes > 0);
+    let rows: Vec<Vec<String>> = volumes.into_iter().map(volume_line).collect();
     let titles =
         ["NAME", "KIND", "SIZE", "READ-AHEAD", "READ/S", "WRITE/S", "BUSY", "AGE", "MOUNT"];
     sheet.section("Volumes").table(&titles, &rows);
+    if !empty.is_empty() {
+        sheet.lines(&dim(&format!("({} without any space are not shown)", empty.len())));
+    }
     sheet.section("Workers");
     if node.workers.is_empty() {
         sheet.lines("none");

@@ -191,12 +191,12 @@ impl Listing {
     pub(crate) fn table(&self, wide: bool) -> String {
         let lines: Vec<&[String]> =
             self.rows.iter().flat_map(|r| &r.lines).map(Vec::as_slice).collect();
-        table_of(self.kind, &lines, wide, true)
+        table_of(self.kind, &lines, wide)
     }
 }
 
 /// Lines of one kind as columns.
-pub(super) fn table_of(kind: Kind, lines: &[&[String]], wide: bool, heading: bool) -> String {
+fn table_of(kind: Kind, lines: &[&[String]], wide: bool) -> String {
     let shown = |c: &&Column| wide || !c.is_wide;
     let titles: Vec<&str> = kind.columns().iter().filter(shown).map(|c| c.title).collect();
     let rows: Vec<Vec<String>> = lines
@@ -206,7 +206,7 @@ pub(super) fn table_of(kind: Kind, lines: &[&[String]], wide: bool, heading: boo
             pairs.filter(|(_, c)| shown(c)).map(|(cell, _)| cell.clone()).collect()
         })
         .collect();
-    lay_out(heading.then_some(&titles), &rows)
+    lay_out(&titles, &rows)
 }
 
 /// What `--watch` compares: a line without what changes by itself.

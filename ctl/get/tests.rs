@@ -1,6 +1,6 @@
 use expect_test::{Expect, expect};
 
-use super::list::Row;
+use super::list::{Listing, Row};
 use super::*;
 use crate::paint::resolve;
 use crate::view::drain::DrainView;

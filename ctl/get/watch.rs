@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::list::{Listing, Row, comparable, table_of};
+use super::list::{Listing, Row, comparable};
 use super::{GetArgs, Kind, fetch};
 use crate::args::Global;
 use crate::connect::Arbiter;
@@ -83,25 +83,39 @@ fn print_changes(
 ) -> Result<(), Failure> {
     let is_changed =
         |r: &&Row| before.get(&name(r)).is_none_or(|b| *b != comparable(args.kind, &r.lines));
-    let changed: Vec<&Row> = listing.rows.iter().filter(is_changed).collect();
     match args.output {
         Format::Table | Format::Wide => {
-            let lines: Vec<&[String]> =
-                changed.iter().flat_map(|r| &r.lines).map(Vec::as_slice).collect();
-            if lines.is_empty() {
-                return Ok(());
-            }
-            let text = table_of(args.kind, &lines, args.output == Format::Wide, heading);
-            output::print(global.color, &text)
+            let wide = args.output == Format::Wide;
+            output::print(global.color, &changed_lines(listing, wide, heading, is_changed))
         }
         Format::Json | Format::Yaml => {
-            for row in changed {
+            for row in listing.rows.iter().filter(is_changed) {
                 let document = Document::new(args.kind.kinds().0, &row.item);
                 output::write_stdout(one_document(args.output, &document)?.as_bytes())?;
             }
             Ok(())
         }
     }
+}
+
+/// The lines of what has changed, laid out with all others so that columns stay where they are.
+fn changed_lines(
+    listing: &Listing,
+    wide: bool,
+    heading: bool,
+    is_changed: impl Fn(&&Row) -> bool,
+) -> String {
+    let table = listing.table(wide);
+    let mut lines = table.split_inclusive('\n');
+    let titles = lines.next().filter(|_| heading && !listing.rows.is_empty());
+    let mut text = titles.unwrap_or_default().to_owned();
+    for row in &listing.rows {
+        let shown: String = lines.by_ref().take(row.lines.len()).collect();
+        if is_changed(&row) {
+            text.push_str(&shown);
+        }
+    }
+    text
 }
 
 /// A line of JSON, or a YAML document with its separator.

@@ -80,10 +80,15 @@ async fn keep_open(
                 Link::Unknown(safe(s.message()))
             }
             Err(Broken::Answered(s)) => Link::Down(safe(s.message())),
+            Err(Broken::Off) => Link::Down("the connection broke".to_owned()),
         };
         sender.send_if_modified(|seen| {
-            let changed = seen.link != link;
-            seen.link = link;
+            // While it is away only the first reason is told: the later ones are its echo.
+            let still_down = matches!((&seen.link, &link), (Link::Down(_), Link::Down(_)));
+            let changed = !still_down && seen.link != link;
+            if changed {
+                seen.link = link;
+            }
             changed
         });
         // Half of the pause is random: launchers of one arbiter do not all come back at once.
@@ -93,7 +98,10 @@ async fn keep_open(
     }
 }
 
+/// Why a stream came to nothing.
 enum Broken {
+    /// It was open and ended with an error.
+    Off,
     Unreachable(String),
     Answered(Box<Status>),
 }
@@ -109,7 +117,7 @@ async fn follow(
     let channel = net::connect(arbiter).await.map_err(|e| Broken::Unreachable(e.to_string()))?;
     let answer = admin_client(channel).watch_workload(request.clone()).await.map_err(answered)?;
     let mut stream = answer.into_inner();
-    while let Some(message) = stream.message().await.map_err(answered)? {
+    while let Some(message) = stream.message().await.map_err(|_| Broken::Off)? {
         *pause = PAUSE_MIN;
         if message.workload.is_some() {
             sender.send_replace(Seen { link: Link::Up, workload: message.workload });

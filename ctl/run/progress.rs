@@ -6,11 +6,21 @@ use std::time::Instant;
 use crate::paint;
 use crate::text::age;
 
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Nothing but errors.
+    Quiet,
+    /// A line for each change.
+    Lines,
+    /// The same, and on the terminal one line that shows the time waited.
+    Terminal,
+}
+
 /// Writes to standard error.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    quiet: bool,
-    terminal: bool,
+    manner: Manner,
     colour: bool,
     last: String,
     waiting_since: Option<Instant>,
@@ -20,9 +30,13 @@ pub(crate) struct Progress {
 impl Progress {
     /// A writer; `quiet` leaves only what [`Progress::error`] says.
     pub(crate) fn new(quiet: bool, color: paint::When) -> Self {
+        let manner = match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Manner::Quiet,
+            (false, false) => Manner::Lines,
+            (false, true) => Manner::Terminal,
+        };
         Self {
-            quiet,
-            terminal: std::io::stderr().is_terminal(),
+            manner,
             colour: color.for_stderr(),
             last: String::new(),
             waiting_since: None,
@@ -32,7 +46,7 @@ impl Progress {
 
     /// Says `text`, unless it was the last thing said.
     pub(crate) fn say(&mut self, text: &str) {
-        if !self.quiet && self.last != text {
+        if self.manner != Manner::Quiet && self.last != text {
             text.clone_into(&mut self.last);
             self.write(text);
         }
@@ -49,7 +63,7 @@ impl Progress {
     /// The wait has begun or goes on: on a terminal one line shows for how long.
     pub(crate) fn waiting(&mut self) {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        if self.terminal && !self.quiet {
+        if self.manner == Manner::Terminal {
             let ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
             let line = paint::dim(&format!("waiting for {}", age(ms)));
             self.raw(&format!("\r{}\u{1b}[K", paint::resolve(&line, self.colour)));
