@@ -80,7 +80,7 @@ impl Share {
         if borrowed.is_empty() {
             return share;
         }
-        let lendable = lendable_by(ledger, parent);
+        let lendable = tree.lendable(parent);
         for (resource, amount) in borrowed {
             let limit = lendable.get(resource).copied().unwrap_or(0);
             if limit > 0 {
@@ -137,17 +137,6 @@ impl Share {
             denominator: self.unweighted.denominator * weight,
         }
     }
-}
-
-/// What `cohort` could ever lend, per resource, over all flavors of its tree.
-fn lendable_by<'a>(ledger: &Ledger<'a>, cohort: NodeId) -> BTreeMap<&'a ResourceName, i64> {
-    let tree = ledger.tree();
-    let mut lendable: BTreeMap<&ResourceName, i64> = BTreeMap::new();
-    for (fr, _) in tree.subtree_quotas(tree.root(cohort)) {
-        let total = lendable.entry(&fr.resource).or_insert(0);
-        *total = total.saturating_add(tree.potential_available(cohort, fr));
-    }
-    lendable
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! In which order queues are visited when fair sharing looks for victims.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::super::name::QueueName;
@@ -14,7 +15,8 @@ use super::candidate::compare;
 /// From the root it goes down into the child with the highest share; a cohort wins ties with a queue, and of two
 /// equal queues the one whose first candidate comes first. Children that do not borrow are left out for good, except
 /// on the way to the preemptor. Between two calls of [`TargetQueues::next`] the caller must either
-/// [`pop`](TargetQueues::pop) a candidate of the queue it was given or [`drop_queue`](TargetQueues::drop_queue) it.
+/// [`pop`](TargetQueues::pop) a candidate of the queue it was given or [`drop_queue`](TargetQueues::drop_queue) it,
+/// and may take away workloads of that queue only.
 #[derive(Debug)]
 pub struct TargetQueues<'a> {
     preemptor: NodeId,
@@ -22,6 +24,10 @@ pub struct TargetQueues<'a> {
     above_preemptor: BTreeSet<NodeId>,
     candidates: BTreeMap<NodeId, VecDeque<&'a Running>>,
     pruned: BTreeSet<NodeId>,
+    /// Shares that still hold.
+    shares: BTreeMap<NodeId, Share>,
+    /// The queue visited last.
+    visited: Option<NodeId>,
     now_ms: u64,
 }
 
@@ -47,6 +53,8 @@ impl<'a> TargetQueues<'a> {
             above_preemptor: snapshot.tree().ancestors(preemptor.node).collect(),
             candidates: by_queue,
             pruned: BTreeSet::new(),
+            shares: BTreeMap::new(),
+            visited: None,
             now_ms,
         }
     }
@@ -57,13 +65,25 @@ impl<'a> TargetQueues<'a> {
         if root == self.preemptor {
             return self.has_candidates(self.preemptor).then_some(self.preemptor);
         }
+        self.forget_shares_of_visited(whatif);
         // Every round that finds nothing prunes at least one node, so this ends.
         while !self.pruned.contains(&root) {
             if let Some(queue) = self.descend(whatif, root) {
+                self.visited = Some(queue);
                 return Some(queue);
             }
         }
         None
+    }
+
+    /// The caller may have taken workloads away there, which changes the shares from the queue up.
+    fn forget_shares_of_visited(&mut self, whatif: &WhatIf<'_>) {
+        if let Some(visited) = self.visited.take() {
+            self.shares.remove(&visited);
+            for cohort in whatif.snapshot().tree().ancestors(visited) {
+                self.shares.remove(&cohort);
+            }
+        }
     }
 
     /// Whether `queue` has candidates left.
@@ -108,54 +128,52 @@ impl<'a> TargetQueues<'a> {
     /// Goes down from `cohort` to the queue to visit, or prunes and finds nothing.
     fn descend(&mut self, whatif: &WhatIf<'a>, cohort: NodeId) -> Option<NodeId> {
         let tree = whatif.snapshot().tree();
-        let mut highest_queue: Option<(NodeId, Share)> = None;
-        let mut highest_cohort: Option<(NodeId, Share)> = None;
-        for &child in tree.children(cohort) {
-            if self.pruned.contains(&child) {
-                continue;
-            }
-            let share = Share::of(whatif.ledger(), child);
-            if self.is_spent(child, tree.is_cohort(child), &share) {
-                self.pruned.insert(child);
-            } else if tree.is_cohort(child) {
-                // Of equal cohorts the last one, of equal queues the one with the first candidate.
-                if highest_cohort.as_ref().is_none_or(|(_, best)| share.compare(best).is_ge()) {
-                    highest_cohort = Some((child, share));
-                }
-            } else if self.is_unfairer(child, &share, highest_queue.as_ref()) {
-                highest_queue = Some((child, share));
-            }
+        let children = tree.children(cohort).iter().copied();
+        let open: Vec<NodeId> = children.filter(|child| !self.pruned.contains(child)).collect();
+        for &child in &open {
+            self.shares.entry(child).or_insert_with(|| Share::of(whatif.ledger(), child));
         }
-        match (highest_cohort, highest_queue) {
+        let (spent, open): (Vec<NodeId>, Vec<NodeId>) =
+            open.into_iter().partition(|&child| self.is_spent(child, tree.is_cohort(child)));
+        self.pruned.extend(spent);
+        let (cohorts, queues): (Vec<NodeId>, Vec<NodeId>) =
+            open.into_iter().partition(|&child| tree.is_cohort(child));
+        // Of equal cohorts the last one, of equal queues the one with the first candidate.
+        let unfairest_cohort = cohorts.into_iter().max_by(|a, b| self.compare_shares(*a, *b));
+        let unfairest_queue = queues
+            .into_iter()
+            .reduce(|best, queue| if self.is_unfairer(queue, best) { queue } else { best });
+        match (unfairest_cohort, unfairest_queue) {
             (None, None) => {
                 self.pruned.insert(cohort);
                 None
             }
-            (Some((cohort, share)), Some((_, best))) if share.compare(&best).is_ge() => {
+            (Some(cohort), Some(queue)) if self.compare_shares(cohort, queue).is_ge() => {
                 self.descend(whatif, cohort)
             }
-            (_, Some((queue, _))) => Some(queue),
-            (Some((cohort, _)), None) => self.descend(whatif, cohort),
+            (_, Some(queue)) => Some(queue),
+            (Some(cohort), None) => self.descend(whatif, cohort),
         }
+    }
+
+    fn compare_shares(&self, a: NodeId, b: NodeId) -> Ordering {
+        self.shares[&a].compare(&self.shares[&b])
     }
 
     /// Whether no victim will ever be found at `node`.
-    fn is_spent(&self, node: NodeId, is_cohort: bool, share: &Share) -> bool {
+    fn is_spent(&self, node: NodeId, is_cohort: bool) -> bool {
+        let is_fair = self.shares[&node].is_zero();
         if is_cohort {
-            share.is_zero() && !self.above_preemptor.contains(&node)
+            is_fair && !self.above_preemptor.contains(&node)
         } else {
-            (share.is_zero() && node != self.preemptor) || !self.has_candidates(node)
+            (is_fair && node != self.preemptor) || !self.has_candidates(node)
         }
     }
 
-    fn is_unfairer(&self, queue: NodeId, share: &Share, best: Option<&(NodeId, Share)>) -> bool {
-        let Some((best_queue, best_share)) = best else { return true };
-        share
-            .compare(best_share)
-            .then_with(|| {
-                let first = |node: NodeId| self.candidates[&node][0];
-                compare(first(*best_queue), first(queue), &self.preemptor_queue, self.now_ms)
-            })
-            .is_gt()
+    fn is_unfairer(&self, queue: NodeId, best: NodeId) -> bool {
+        let first = |node: NodeId| self.candidates[&node][0];
+        let by_candidate =
+            || compare(first(best), first(queue), &self.preemptor_queue, self.now_ms);
+        self.compare_shares(queue, best).then_with(by_candidate).is_gt()
     }
 }
