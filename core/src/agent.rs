@@ -60,8 +60,7 @@ pub struct TargetFacts {
 pub enum Input {
     /// A launcher registers its worker. The process was checked to exist.
     Register(Registration),
-    /// An order from the arbiter, with what was looked up for it. Before a prepare order the directory
-    /// is looked into ([`Input::Scanned`]), so that a checkpoint completed before it does not count as new.
+    /// An order from the arbiter, with what was looked up for it.
     Order {
         /// The order.
         order: Order,

@@ -26,6 +26,9 @@ macro_rules! reasons {
             /// Every code, in the order of declaration.
             pub const CODES: &[&str] = &[$($code),*];
 
+            /// Names of the values of each code, in the same order.
+            pub const FIELDS: &[&[&str]] = &[$(&[$($(stringify!($field)),*)?]),*];
+
             /// Stable code: never renamed, only added to.
             #[must_use]
             pub fn code(&self) -> &'static str {
@@ -297,4 +300,8 @@ reasons! {
     Recovering { missing: u32 } = "recovering", "the arbiter has restarted and waits for {missing} agents that have running workers";
     /// Decisions go on.
     Unfrozen = "unfrozen", "decisions are made again";
+
+    // Records of other versions.
+    /// A reason of another version of Sluice, kept as it was told.
+    Unrecognized { code: String, message: String } = "unrecognized", "{message} ({code}, told by another version of sluice)";
 }

@@ -30,9 +30,9 @@ impl Faults {
         let mut rng = seed.child("faults");
         // Each run draws its own mix: many runs with one kind of fault find more than all kinds at once.
         let rates = Rates {
-            arbiter_crash: rng.range(0, 3) * 400,
-            agent_crash: rng.range(0, 3) * 400,
-            partition: rng.range(0, 3) * 300,
+            arbiter_crash: rng.range(0, 3) * 800,
+            agent_crash: rng.range(0, 3) * 600,
+            partition: rng.range(0, 3) * 600,
             rank_death: rng.range(0, 4) / 3 * 30,
         };
         Self {
@@ -88,7 +88,7 @@ impl Faults {
             }
             if self.rng.chance(self.rates.partition) && world.partitioned.insert(name.clone()) {
                 world.log(&format!("{name} is cut off"));
-                let ends = world.now + self.rng.range(100, 20_000);
+                let ends = world.now + self.rng.range(100, 8_000);
                 self.partitions_end_at.push((ends, name.clone()));
             }
             if self.rng.chance(self.rates.rank_death) {

@@ -34,10 +34,11 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "{runs} runs: {} virtual seconds, {} drains ({} with a checkpoint), {} arbiter starts, no promise broken",
+        "{runs} runs: {} virtual seconds, {} drains ({} with a checkpoint, {} by signal), {} arbiter starts, no promise broken",
         total.virtual_ms / 1_000,
         total.drains,
         total.durable,
+        total.signalled,
         total.epochs
     );
     ExitCode::SUCCESS
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
 fn add(total: &mut Summary, run: Summary) {
     total.drains += run.drains;
     total.durable += run.durable;
+    total.signalled += run.signalled;
     total.epochs += run.epochs;
     total.virtual_ms += run.virtual_ms;
 }

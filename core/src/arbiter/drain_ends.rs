@@ -56,13 +56,27 @@ impl Arbiter {
 
     /// The beneficiary no longer needs this drain: taken back if that can be, else carried through for nobody.
     fn give_up_for(&mut self, id: &DrainId, beneficiary: &WorkloadName) {
-        let Some(drain) = self.drains.get_mut(id).filter(|d| d.state.is_open()) else { return };
-        if drain.is_past_return() {
+        let Some(drain) = self.drains.get(id).filter(|d| d.state.is_open()) else { return };
+        if !self.is_past_return(drain) {
+            let beneficiary = beneficiary.clone();
+            return self.abort_drain(id, Reason::DemandGone { beneficiary });
+        }
+        if let Some(drain) = self.drains.get_mut(id) {
             drain.beneficiary = None;
             self.save_drain(id);
-        } else {
-            self.abort_drain(id, Reason::DemandGone { beneficiary: beneficiary.clone() });
         }
+    }
+
+    /// True if the gang cannot go on as if nothing had been: it was told to end, or a rank has ended after a signal.
+    pub(super) fn is_past_return(&self, drain: &Drain) -> bool {
+        let gone =
+            drain.members.values().any(|m| m.exited) || self.has_reported_exit(&drain.victim);
+        drain.is_past_return() || (drain.is_committed() && drain.plan.save_signal.is_some() && gone)
+    }
+
+    fn has_reported_exit(&self, workload: &WorkloadName) -> bool {
+        let members = self.workloads.get(workload).into_iter().flat_map(|w| w.members.values());
+        members.into_iter().any(|m| m.exit.is_some())
     }
 
     /// A workload needs no room any more: drains for it are taken back.

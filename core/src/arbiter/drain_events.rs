@@ -119,7 +119,7 @@ impl Arbiter {
             return self.deadline_passed(id);
         }
         let victim = drain.victim.clone();
-        let anyone_ended = drain.members.values().any(|m| m.exited);
+        let anyone_ended = self.is_past_return(drain);
         if drain.plan.mode == Mode::Signal
             && let Some(workload) = self.workloads.get_mut(&victim)
         {

@@ -309,7 +309,7 @@ impl Arbiter {
                 node.map_or(self.now.ms_since(self.started_at), |n| self.now.ms_since(n.since));
             (!node.is_some_and(|n| n.connected)).then(|| (name.clone(), silent_ms))
         });
-        if let Some((node, silent_ms)) = silent.filter(|_| !drain.is_past_return()) {
+        if let Some((node, silent_ms)) = silent.filter(|_| !self.is_past_return(drain)) {
             let reason = Reason::DrainNodeSilent { node, silent_ms: Ms(silent_ms) };
             self.stop_drain(id, DrainState::Lost, reason);
             return;

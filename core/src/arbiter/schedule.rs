@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::weigh::{Verdict, Weighed};
 use super::{Arbiter, DecisionKind, Output};
+use crate::drain::DrainState;
 use crate::id::{DrainId, WorkloadName};
 use crate::place::{Free, RankDemand, is_device, place};
 use crate::reason::Reason;
@@ -279,10 +280,25 @@ impl Arbiter {
         if !self.awaited.is_empty() {
             due.push(self.started_at.plus_ms(config.recovery_ms));
         }
-        for drain in self.drains.values().filter(|d| d.state.is_open()) {
-            due.push(drain.state_since.plus_ms(config.arm_timeout_ms).max(self.now.plus_ms(1)));
-            due.push(drain.deadline_at.max(self.now.plus_ms(1)));
-        }
+        due.extend(self.drains.values().filter_map(|drain| match drain.state {
+            DrainState::Ordered => Some(drain.state_since.plus_ms(config.arm_timeout_ms)),
+            DrainState::Saving => Some(drain.deadline_at),
+            // Everything else moves on with an event, or has moved on already.
+            DrainState::Planned
+            | DrainState::Armed
+            | DrainState::Durable
+            | DrainState::Releasing
+            | DrainState::Freed
+            | DrainState::HandedOver
+            | DrainState::ResumePending
+            | DrainState::Resumed
+            | DrainState::Aborted
+            | DrainState::Refused
+            | DrainState::SaveFailed
+            | DrainState::Expired
+            | DrainState::Lost
+            | DrainState::CompletedMeanwhile => None,
+        }));
         for workload in self.workloads.values().filter(|w| !w.phase.is_finished()) {
             if workload.phase == Phase::Admitted {
                 due.push(workload.phase_since.plus_ms(config.start_timeout_ms));

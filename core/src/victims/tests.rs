@@ -37,6 +37,7 @@ fn many_candidates_give_back_what_is_not_needed() {
     let mut candidates = vec![cost(1, 1)];
     candidates.extend((0..20).map(|i| cost(80 + i, 8)));
     check(&candidates, 8, Some(&[1]));
-    let chosen = choose(&candidates, |set| set.iter().map(|i| candidates[*i].devices).sum::<u64>() >= 17);
+    let chosen =
+        choose(&candidates, |set| set.iter().map(|i| candidates[*i].devices).sum::<u64>() >= 17);
     assert_eq!(chosen, Some(vec![0, 1, 2]));
 }

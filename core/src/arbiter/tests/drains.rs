@@ -233,3 +233,34 @@ fn events_of_others_and_of_the_past_change_nothing() {
     bench.event_from(&node, "drain-99", worker, freed());
     assert_eq!(*bench.drain("drain-1"), before);
 }
+
+#[test]
+fn a_gang_of_which_a_rank_ended_after_a_signal_cannot_be_left_alone_any_more() {
+    let mut bench = Bench::new(&["a"], 2);
+    let signal = Some(SaveSignal { number: 10, exits_after_save: false });
+    bench.submit(&WorkloadSpec { save_signal: signal, ..Bench::spec("train", 10, 1, 2) }, &["a"]);
+    bench.start("train");
+    bench.now += 60_000;
+    bench.submit(&Bench::spec("serve", 30, 1, 2), &["a"]);
+    bench.event("drain-1", "train", 0, ARMED);
+    assert!(bench.exit("train", 1, 0, Exit::Code(0)).0, "its launcher was told to wait");
+    bench.give(Input::Cancel { workload: name("serve") });
+    assert_eq!(bench.drain("drain-1").state, DrainState::Saving, "nobody is left to go on");
+    let failed =
+        EventKind::SaveFailed { code: "ended-without-save".to_owned(), detail: String::new() };
+    bench.event("drain-1", "train", 0, failed);
+    bench.event("drain-1", "train", 0, freed());
+    assert_eq!((bench.phase("train"), bench.workload("train").attempt), (Phase::Admitted, 2));
+}
+
+#[test]
+fn waiting_for_a_drain_asks_for_no_more_wakes_than_its_timers_need() {
+    let mut bench = Bench::preempting();
+    for rank in 0..2 {
+        bench.event("drain-1", "train", rank, ARMED);
+    }
+    bench.now += 2_500;
+    let outputs = bench.arbiter.step(Time(bench.now), Input::Tick);
+    let deadline_at = bench.drain("drain-1").deadline_at;
+    assert_eq!(outputs, [Output::WakeAt(deadline_at)]);
+}
