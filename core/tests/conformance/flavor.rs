@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use sluice_core::kueue::flavor::{
-    Assignment, FlavorChoice, FlavorRequest, PodSetAssignment, Possibility, assign_flavors,
+    Assignment, FlavorChoice, FlavorRequest, PodSetAssignment, Possibility,
 };
 use sluice_core::kueue::name::{FlavorResource, WorkloadKey};
 use sluice_core::kueue::snapshot::{Running, Snapshot};
+use sluice_core::kueue::topology::assign;
 use sluice_core::kueue::whatif::WhatIf;
 use sluice_core::kueue::workload::{Admission, PodSetAdmission, Reservation};
 
@@ -39,7 +40,7 @@ pub(crate) fn decide(case: &Value) -> Value {
     };
     let mut oracle =
         |_: &mut WhatIf<'_>, fr: &FlavorResource, _| answer(list(&input["oracle"]), fr);
-    let assignment = assign_flavors(&mut WhatIf::new(&snapshot), &request, &mut oracle);
+    let assignment = assign(&mut WhatIf::new(&snapshot), &request, &mut oracle);
     outcome(&assignment, &case["expect"])
 }
 
