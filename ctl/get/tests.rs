@@ -138,6 +138,7 @@ fn a_name_that_does_not_exist_is_an_error() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "the schema is shown whole")]
 fn json_has_units_and_a_version() {
     let mut listing = workloads();
     listing.keep(&["train".to_owned()]).expect("there is one");

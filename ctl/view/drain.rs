@@ -67,6 +67,7 @@ pub(crate) struct AlternativeView {
 
 /// One rank in a drain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent fact of the schema")]
 pub(crate) struct DrainRankView {
     /// Which.
     pub(crate) rank: u32,
