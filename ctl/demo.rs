@@ -30,6 +30,7 @@ use crate::output::{self, Document};
 use crate::run::signals::{self, Signals};
 
 use narrator::{Narrator, Who};
+use setting::{Policy, Undisturbed};
 use stage::Stage;
 use verdict::Evidence;
 
@@ -104,9 +105,12 @@ pub(crate) async fn demo(global: &Global, args: DemoArgs) -> Result<u8, Failure>
 
 async fn play(stage: &mut Stage, narrator: &mut Narrator) -> Result<Evidence, Failure> {
     setting::prologue(narrator);
-    let undisturbed = setting::undisturbed(stage, narrator).await?;
-    let drained = act::perform(stage, narrator, setting::Policy::CheckpointDrain).await?;
-    let killed = act::perform(stage, narrator, setting::Policy::Kill).await?;
+    let undisturbed = Undisturbed::start(stage)?;
+    let mut drained = act::perform(stage, narrator, Policy::CheckpointDrain).await?;
+    let undisturbed = undisturbed.finish(stage, narrator).await?;
+    drained.left_running = stage.end().await;
+    let mut killed = act::perform(stage, narrator, Policy::Kill).await?;
+    killed.left_running = stage.end().await;
     let elapsed_ms = narrator.elapsed_ms();
     Ok(Evidence { undisturbed, drained, killed, elapsed_ms })
 }

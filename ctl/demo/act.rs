@@ -35,7 +35,7 @@ const QUESTION: &str = "fn main() {";
 /// Longest answer that is read. Unit: bytes.
 const ANSWER_BYTES_MAX: u64 = 4_096;
 
-/// Plays the whole act and ends everything in it; what was observed.
+/// Plays the whole act; what was observed. Its programs still run.
 pub(super) async fn perform(
     stage: &mut Stage,
     narrator: &mut Narrator,
@@ -46,10 +46,9 @@ pub(super) async fn perform(
     let mut scene = Scene::new(stage, narrator, STEPS);
     let places = setting::bring_up(&mut scene, policy).await?;
     let mut act = Act { scene, policy, places };
-    let mut record = act.play().await?;
+    let record = act.play().await?;
     drop(act);
     narrator.clear_live();
-    record.left_running = stage.end().await;
     Ok(record)
 }
 

@@ -75,45 +75,60 @@ pub(super) fn prologue(narrator: &mut Narrator) {
         "Three nodes with two simulated NVIDIA L4 each; one queue with a quota of 6 GPUs.\n\
          Serving (priority 30) uses 2 GPUs a replica, fine-tuning (priority 20) is a gang of two\n\
          workers with 2 GPUs each. In the strip below, S1 and S2 are replicas of the server, T0 and\n\
-         T1 the ranks of the trainer.",
+         T1 the ranks of the trainer. Beside act 1 the same training runs undisturbed, at full speed.",
     );
 }
 
-/// Trains alone and at full speed: the loss that both acts have to end with, bit for bit.
-pub(super) async fn undisturbed(
-    stage: &mut Stage,
-    narrator: &mut Narrator,
-) -> Result<Finish, Failure> {
-    narrator.heading("Before: the training without any disturbance, at full speed");
-    stage.next_act("undisturbed")?;
-    let dir = stage.act_dir().to_owned();
-    let mut flags = trainer_flags(&dir.join("training.jsonl"), 0, 0, 0);
-    flags.extend(["--output-dir".to_owned(), dir.join("checkpoints").display().to_string()]);
-    let program = stage.programs.sluice.clone();
-    stage.start(TRAINER, Role::Alone, &program, &flags)?;
-    let (mut follower, mut training) =
-        (Follower::new(&dir.join("training.jsonl")), Training::default());
-    let deadline = Instant::now() + TRAIN_PATIENCE;
-    let finish = loop {
-        follower.follow(&mut training)?;
-        if let Some(finish) = training.last_run().and_then(|run| run.finished) {
-            break finish;
+/// The training without any disturbance, alone and at full speed: the loss that both acts have to end
+/// with, bit for bit. It runs beside the first act.
+#[derive(Debug)]
+pub(super) struct Undisturbed {
+    follower: Follower,
+}
+
+impl Undisturbed {
+    const NAME: &str = "undisturbed";
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// As the system says it.
+    pub(super) fn start(stage: &mut Stage) -> Result<Self, Failure> {
+        stage.next_act(Self::NAME)?;
+        let dir = stage.act_dir().to_owned();
+        let log = dir.join("training.jsonl");
+        let mut flags = trainer_flags(&log, 0, 0, 0);
+        flags.extend(["--output-dir".to_owned(), dir.join("checkpoints").display().to_string()]);
+        let program = stage.programs.sluice.clone();
+        stage.start(Self::NAME, Role::Alone, &program, &flags)?;
+        Ok(Self { follower: Follower::new(&log) })
+    }
+
+    /// Waits for its end, which is usually long past.
+    ///
+    /// # Errors
+    /// It failed, or takes too long.
+    pub(super) async fn finish(
+        mut self,
+        stage: &mut Stage,
+        narrator: &mut Narrator,
+    ) -> Result<Finish, Failure> {
+        let deadline = Instant::now() + TRAIN_PATIENCE;
+        while stage.ended(Self::NAME).is_none() && Instant::now() < deadline {
+            sleep(Duration::from_millis(30)).await;
         }
-        if let Some(status) = stage.ended(TRAINER).filter(|status| !status.success()) {
-            let tail = stage.tail(TRAINER);
-            return Err(Failure::runtime(format!("the training failed, {status}{tail}")));
-        }
-        if Instant::now() >= deadline {
-            let (seconds, tail) = (TRAIN_PATIENCE.as_secs(), stage.tail(TRAINER));
-            return Err(Failure::runtime(format!("no end of training within {seconds} s{tail}")));
-        }
-        sleep(Duration::from_millis(30)).await;
-    };
-    let (loss, bits) = (finish.loss, finish.loss_bits);
-    let text = format!("{STEPS} steps done, loss {loss:.6} (bits {bits:#010x})");
-    narrator.say(Who::Trainer, &text);
-    stage.end().await;
-    Ok(finish)
+        let mut training = Training::default();
+        self.follower.follow(&mut training)?;
+        let Some(finish) = training.last_run().and_then(|run| run.finished) else {
+            let tail = stage.tail(Self::NAME);
+            return Err(Failure::runtime(format!("the undisturbed training has no end{tail}")));
+        };
+        let (loss, bits) = (finish.loss, finish.loss_bits);
+        let text =
+            format!("undisturbed, {STEPS} steps give a loss of {loss:.6} (bits {bits:#010x})");
+        narrator.say(Who::Trainer, &text);
+        Ok(finish)
+    }
 }
 
 /// Brings the arbiter and the agents up; where they are, as flags of `sluice run`.

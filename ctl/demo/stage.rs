@@ -109,10 +109,10 @@ impl Stage {
         self.root.display().to_string()
     }
 
-    /// A new directory for the next act.
+    /// A new directory for the next act. What still runs goes on.
     pub(super) fn next_act(&mut self, name: &str) -> Result<(), Failure> {
         self.act = self.root.join(name);
-        self.actors.clear();
+        self.actors.retain_mut(|actor| actor.look().is_none());
         create_private_dir(&self.act).map_err(|e| Failure::runtime(e.to_string()))
     }
 
