@@ -100,15 +100,15 @@ impl Sampler {
         self.position
     }
 
-    /// The next `size` indices. A rest too small for a batch is dropped and a new epoch begins.
-    pub(crate) fn next_batch(&mut self, size: usize) -> &[usize] {
-        assert!(size <= self.order.len(), "a batch is smaller than an epoch");
-        if self.position.used + size > self.order.len() {
+    /// The next `count` indices. A rest too small for a batch is dropped and a new epoch begins.
+    pub(crate) fn next_batch(&mut self, count: usize) -> &[usize] {
+        assert!(count <= self.order.len(), "a batch is smaller than an epoch");
+        if self.position.used + count > self.order.len() {
             *self = Sampler::new(self.rng.clone(), self.order.len());
         }
         let start = self.position.used;
-        self.position.used += size;
-        &self.order[start..start + size]
+        self.position.used += count;
+        &self.order[start..start + count]
     }
 }
 
