@@ -14,7 +14,8 @@ const FUNCTION_LINES_MAX: usize = 70;
 const LONG_FILES: [(&str, &str); 0] = [];
 
 /// Functions that may be longer: file, name, why.
-const LONG_FUNCTIONS: [(&str, &str, &str); 0] = [];
+const LONG_FUNCTIONS: [(&str, &str, &str); 1] =
+    [("ctl/get/tests.rs", "json_has_units_and_a_version", "the document is shown whole")];
 
 /// Number fields whose names look as if a unit were missing: where, name, what it counts.
 const COUNTS: [(&str, &str, &str); 5] = [
@@ -103,7 +104,8 @@ fn numbers_name_their_unit(source: &Source) -> Vec<String> {
         let excused =
             COUNTS.iter().any(|(path, n, _)| source.path.starts_with(path) && *n == lower);
         let lacks = MEASURES.contains(&last) && !excused;
-        lacks.then(|| source.finding(line, &format!("{name} lacks its unit, such as {name}_ms")))
+        lacks
+            .then(|| source.finding(line, &format!("{name} lacks its unit, such as _ms or _bytes")))
     });
     if is_rust(source) || source.has_extension(&["proto"]) { lacking.collect() } else { Vec::new() }
 }
@@ -215,13 +217,13 @@ fn a_number_without_a_unit_is_found() {
     assert_eq!(
         found,
         [
-            "a.rs:1: start_time lacks its unit, such as start_time_ms",
-            "a.rs:2: timeout lacks its unit, such as timeout_ms"
+            "a.rs:1: start_time lacks its unit, such as _ms or _bytes",
+            "a.rs:2: timeout lacks its unit, such as _ms or _bytes"
         ]
     );
     let proto = "  optional uint64 delay = 1;\n  uint32 delay_ms = 2;\n  string time = 3;\n";
     let found = numbers_name_their_unit(&Source::sample("a.proto", proto));
-    assert_eq!(found, ["a.proto:1: delay lacks its unit, such as delay_ms"]);
+    assert_eq!(found, ["a.proto:1: delay lacks its unit, such as _ms or _bytes"]);
 }
 
 #[test]
