@@ -64,12 +64,18 @@ impl NodeIndex {
     pub(super) fn new<'a>(node_of_leaf: impl Iterator<Item = &'a Node>) -> Self {
         let mut index = Self { starts: vec![0], ..Self::default() };
         let mut known_taints: BTreeMap<&[Taint], usize> = BTreeMap::new();
-        // Neighbours share most labels: the value a key had last saves most look-ups.
+        // Neighbours share most labels: remembering the last key at each position, and the last value of each key,
+        // saves most look-ups.
+        let mut last_keys: Vec<(&str, u32)> = Vec::new();
         let mut last_value: Vec<(&str, u32)> = Vec::new();
         for node in node_of_leaf {
             let start = index.labels.len();
-            for (key, value) in &node.labels {
-                let key = number(&mut index.keys, key);
+            for (position, (key, value)) in node.labels.iter().enumerate() {
+                if last_keys.get(position).is_none_or(|(last, _)| last != key) {
+                    last_keys.truncate(position);
+                    last_keys.push((key, number(&mut index.keys, key)));
+                }
+                let key = last_keys[position].1;
                 if key as usize == last_value.len() {
                     last_value.push((value, number(&mut index.values, value)));
                 }

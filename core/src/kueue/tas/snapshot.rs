@@ -237,12 +237,13 @@ impl LeafRequest {
 
 fn columns_of<'a>(nodes: impl Iterator<Item = &'a &'a Node>) -> BTreeMap<ResourceName, usize> {
     let mut columns = BTreeMap::new();
+    let mut last: Option<&Requests> = None;
     for node in nodes {
-        for name in node.allocatable.keys() {
-            if !columns.contains_key(name) {
-                columns.insert(name.clone(), 0);
-            }
+        // Most nodes offer the same resources as the one before.
+        if last.is_none_or(|last| !last.keys().eq(node.allocatable.keys())) {
+            columns.extend(node.allocatable.keys().map(|name| (name.clone(), 0)));
         }
+        last = Some(&node.allocatable);
     }
     columns.values_mut().enumerate().for_each(|(position, column)| *column = position);
     columns
@@ -254,25 +255,36 @@ fn capacity_of(
     other_pods: &[OtherPod],
 ) -> Vec<i64> {
     let mut capacity = vec![0i64; nodes_of_leaf.len() * columns.len()];
-    let mut row_of_node: BTreeMap<&str, usize> = BTreeMap::new();
-    for (row, nodes) in nodes_of_leaf.iter().enumerate() {
-        for node in nodes {
-            row_of_node.insert(&node.name, row);
-            for (name, amount) in &node.allocatable {
-                let cell = &mut capacity[row * columns.len() + columns[name]];
-                *cell = cell.saturating_add(*amount);
-            }
-        }
-    }
+    let mut pods_of_node: BTreeMap<&str, Vec<&OtherPod>> = BTreeMap::new();
     for pod in other_pods.iter().filter(|pod| !pod.has_ended) {
-        let Some(row) = row_of_node.get(pod.node.as_str()) else { continue };
-        let one_pod = ResourceName::from(PODS);
-        for (name, amount) in pod.requests.iter().chain([(&one_pod, &1)]) {
-            if let Some(column) = columns.get(name) {
-                let cell = &mut capacity[row * columns.len() + column];
-                *cell = cell.saturating_sub(*amount);
+        pods_of_node.entry(&pod.node).or_default().push(pod);
+    }
+    let one_pod = Requests::from([(ResourceName::from(PODS), 1)]);
+    let width = columns.len().max(1);
+    for (row, nodes) in capacity.chunks_mut(width).zip(nodes_of_leaf) {
+        for node in nodes {
+            change_row(row, columns, &node.allocatable, i64::saturating_add);
+            for pod in pods_of_node.get(node.name.as_str()).into_iter().flatten() {
+                change_row(row, columns, &pod.requests, i64::saturating_sub);
+                change_row(row, columns, &one_pod, i64::saturating_sub);
             }
         }
     }
     capacity
+}
+
+/// Applies each amount to its cell of a row. Both maps are in order of the names, so one pass does.
+fn change_row(
+    row: &mut [i64],
+    columns: &BTreeMap<ResourceName, usize>,
+    amounts: &Requests,
+    change: fn(i64, i64) -> i64,
+) {
+    let mut columns = columns.iter().peekable();
+    for (name, amount) in amounts {
+        while columns.next_if(|(column, _)| *column < name).is_some() {}
+        if let Some((_, column)) = columns.next_if(|(column, _)| *column == name) {
+            row[*column] = change(row[*column], *amount);
+        }
+    }
 }

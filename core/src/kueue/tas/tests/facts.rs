@@ -100,7 +100,7 @@ fn unusable_nodes_do_not_exist() {
 fn other_pods_take_room_until_they_end() {
     let pod = |node: &str, gpus, has_ended| OtherPod {
         node: node.to_owned(),
-        requests: requests(&[("gpu", gpus)]),
+        requests: requests(&[("cpu", 100), ("gpu", gpus), ("tpu", 1)]),
         has_ended,
     };
     let others = [pod("a1x", 3, false), pod("a1x", 1, true), pod("nowhere", 4, false)];
