@@ -129,7 +129,10 @@ impl<'a> TargetQueues<'a> {
     fn descend(&mut self, whatif: &WhatIf<'a>, cohort: NodeId) -> Option<NodeId> {
         let tree = whatif.snapshot().tree();
         let children = tree.children(cohort).iter().copied();
-        let open: Vec<NodeId> = children.filter(|child| !self.pruned.contains(child)).collect();
+        let is_open = |child: &NodeId| {
+            !self.pruned.contains(child) && (tree.is_cohort(*child) || self.has_candidates(*child))
+        };
+        let open: Vec<NodeId> = children.filter(is_open).collect();
         for &child in &open {
             self.shares.entry(child).or_insert_with(|| Share::of(whatif.ledger(), child));
         }
@@ -166,7 +169,7 @@ impl<'a> TargetQueues<'a> {
         if is_cohort {
             is_fair && !self.above_preemptor.contains(&node)
         } else {
-            (is_fair && node != self.preemptor) || !self.has_candidates(node)
+            is_fair && node != self.preemptor
         }
     }
 
