@@ -1,6 +1,6 @@
 //! Finding victims: which running workloads must give way so that one workload fits.
 //!
-//! Two ways, as Kueue has them: by priority and quota ([`classical`]) and by fair shares ([`fair`]). Both take
+//! Two ways, as Kueue has them: by priority and quota (`classical`) and by fair shares (`fair`). Both take
 //! victims one by one until the workload fits, then put back every one that turns out not to be needed.
 //! This module owns what both share: the request, the order of candidates, the fit and the putting back.
 
