@@ -22,10 +22,12 @@ pub(crate) fn decide(case: &Value) -> Value {
     let queue_name = text(&input["queue"]).into();
     let podsets = json!({"podsets": input["podsets"]});
     let mut workload = parse::workload(&podsets, &queue_name, gates);
-    workload.reclaimable = list(&input["reclaimable"])
-        .iter()
-        .map(|entry| (text(&entry["podset"]).into(), count(&entry["count"])))
-        .collect();
+    if gates["ReclaimablePods"] != false {
+        workload.reclaimable = list(&input["reclaimable"])
+            .iter()
+            .map(|entry| (text(&entry["podset"]).into(), count(&entry["count"])))
+            .collect();
+    }
     if gates["ConcurrentAdmission"] == true {
         workload.allowed_flavors =
             list(&input["allowed_flavors"]).iter().map(|name| text(name).into()).collect();

@@ -154,7 +154,7 @@ fn topology_levels(value: &Value) -> Topology {
 }
 
 pub(crate) fn setup(input: &Value, gates: &Value) -> Setup {
-    Setup {
+    let mut setup = Setup {
         flavors: list(&input["flavors"]).iter().map(flavor).collect(),
         cohorts: list(&input["cohorts"]).iter().map(cohort).collect(),
         queues: list(&input["queues"]).iter().map(queue).collect(),
@@ -163,7 +163,12 @@ pub(crate) fn setup(input: &Value, gates: &Value) -> Setup {
         nodes: list(&input["nodes"]).iter().map(node).collect(),
         other_pods: list(&input["other_pods"]).iter().map(other_pod).collect(),
         placement: switches(gates),
+    };
+    if gates["TopologyAwareScheduling"] == false {
+        setup.topologies.clear();
+        setup.flavors.iter_mut().for_each(|flavor| flavor.topology = None);
     }
+    setup
 }
 
 /// The queues of `input` with what runs in them.

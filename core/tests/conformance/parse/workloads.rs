@@ -129,6 +129,10 @@ fn check_state(value: &Value) -> CheckState {
 /// A workload of the queue called `queue`. `gates` of the case decide whether priority boosts count.
 pub(crate) fn workload(value: &Value, queue: &QueueName, gates: &Value) -> Workload {
     let boost = value["priority_boost"].as_str().filter(|_| gates["PriorityBoost"] == true);
+    let mut pod_sets: Vec<PodSet> = list(&value["podsets"]).iter().map(pod_set).collect();
+    if gates["TopologyAwareScheduling"] == false {
+        pod_sets.iter_mut().for_each(|pod_set| pod_set.topology = None);
+    }
     let state = |value: &Value| (text(&value["check"]).into(), check_state(&value["state"]));
     Workload {
         key: WorkloadKey::new(text(&value["namespace"]), text(&value["name"])),
@@ -138,7 +142,7 @@ pub(crate) fn workload(value: &Value, queue: &QueueName, gates: &Value) -> Workl
         priority: value["priority"].as_i64().unwrap_or(0).try_into().unwrap(),
         priority_boost: boost.map_or(0, parse_priority_boost),
         created_at_ms: time_ms(&value["created_at"]).unwrap_or(0),
-        pod_sets: list(&value["podsets"]).iter().map(pod_set).collect(),
+        pod_sets,
         reclaimable: BTreeMap::new(),
         allowed_flavors: Vec::new(),
         reservation: reservation(value),
