@@ -40,6 +40,7 @@ use sluice_core::checkpoint::{
 use self::candidate::{Candidate, Found, Memory, Outcome};
 use self::layout::{Layout, Name};
 use self::learned::Learned;
+#[cfg(test)]
 pub(crate) use self::quarantine::QuarantineError;
 use self::walk::FileId;
 pub(crate) use self::writers::WrittenFiles;

@@ -61,6 +61,10 @@ pub(crate) struct Flags {
     /// Allow --listen-metrics on addresses that other machines can reach
     #[arg(long)]
     insecure_listen: bool,
+    /// Rename a checkpoint that was being written when its worker ended to *.sluice-incomplete: trainers that resume
+    /// from the highest number would crash on it
+    #[arg(long)]
+    quarantine_torn: bool,
 }
 
 /// The flags after all checks.
@@ -78,6 +82,8 @@ pub(crate) struct Config {
     pub(crate) metrics: Option<Address>,
     /// Other machines may reach the metrics.
     pub(crate) is_insecure_allowed: bool,
+    /// Put aside what a worker that has ended left half-written.
+    pub(crate) quarantine_torn: bool,
     /// Where the host's `/` is seen.
     pub(crate) host_root: PathBuf,
     /// Accelerators that are not there.
@@ -123,6 +129,7 @@ impl Config {
             socket,
             metrics,
             is_insecure_allowed: flags.insecure_listen,
+            quarantine_torn: flags.quarantine_torn,
             host_root: flags.host_root,
             simulated: simulated?,
             disk_interval: interval("--disk-interval-ms", flags.disk_interval_ms)?,

@@ -10,12 +10,12 @@ mod scan;
 mod send;
 #[cfg(test)]
 mod tests;
+mod torn;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use sluice::wire::pb::{self, drain_event::Kind};
@@ -28,7 +28,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
-use crate::checkpoint::CheckpointWatcher;
 use crate::journal::{Journal, JournalError};
 use crate::report::{Counters, count};
 use crate::sensor::Reading;
@@ -42,12 +41,9 @@ pub(crate) use self::scan::LOOKS_MAX;
 
 use self::probe::Prober;
 use self::record::{Record, hand_key, worker_key};
-use self::scan::{ScanTask, Scanning};
+use self::scan::{ScanTask, Scanning, free_bytes};
 use self::send::{SendError, send};
-
-/// Longest wait for a file system to say how much space is free. A hung one must not hold up an order; the check for
-/// space is then left out.
-const FREE_BYTES_TIMEOUT: Duration = Duration::from_secs(2);
+use self::torn::Place;
 
 /// What comes to the owner of the state.
 #[derive(Debug)]
@@ -75,6 +71,7 @@ pub(crate) struct Executor {
     messages: mpsc::Sender<Message>,
     watched: watch::Sender<Vec<WatchedWorker>>,
     prober: Prober,
+    quarantine_torn: bool,
     scanning: Scanning,
     outbox: Outbox,
     counters: Arc<Counters>,
@@ -116,6 +113,8 @@ pub(crate) struct Parts {
     pub(crate) host_root: PathBuf,
     /// Where the files of simulated devices lie.
     pub(crate) devices_dir: PathBuf,
+    /// Put aside what a worker that has ended left half-written.
+    pub(crate) quarantine_torn: bool,
     /// To the owner of the state.
     pub(crate) messages: mpsc::Sender<Message>,
     /// The workers for which the process sensor looks.
@@ -144,6 +143,7 @@ impl Executor {
         Ok(Self {
             journal: Arc::new(parts.journal),
             boot_id: parts.boot_id,
+            quarantine_torn: parts.quarantine_torn,
             scanning: Scanning::new(parts.messages.clone(), parts.processes),
             messages: parts.messages,
             watched: parts.watched,
@@ -323,8 +323,10 @@ impl Executor {
         };
         let is_kill_due =
             is_in_stage(agent, worker, |hand| hand.stage == Stage::Releasing && hand.kill_intent);
-        let devices = held.registration.devices.clone();
-        self.prober.ask(worker.clone(), watched(&held.registration), devices, is_kill_due);
+        let registration = &held.registration;
+        let torn = Place::of(agent, registration).filter(|_| self.quarantine_torn);
+        let devices = registration.devices.clone();
+        self.prober.ask(worker.clone(), watched(registration), devices, torn, is_kill_due);
     }
 
     async fn put(&self, key: String, record: Record) -> Result<(), JournalError> {
@@ -374,25 +376,4 @@ async fn tell_exit(worker: WorkerId, target: Arc<Target>, messages: mpsc::Sender
     let input = Input::Exited { worker, exit: Exit::Unknown };
     // A closed channel means that the agent is stopping.
     let _ = messages.send(Message::Input(input)).await;
-}
-
-async fn free_bytes(registration: &Registration) -> Option<u64> {
-    let dir = &registration.checkpoint_dir;
-    if dir.is_empty() {
-        return None;
-    }
-    let watcher = CheckpointWatcher::open(dir, registration.checkpoint_format, 1);
-    let look = tokio::task::spawn_blocking(move || watcher.free_bytes());
-    match tokio::time::timeout(FREE_BYTES_TIMEOUT, look).await {
-        Ok(Ok(Ok(bytes))) => Some(bytes),
-        Ok(Ok(Err(why))) => {
-            warn!(dir, "free space is not known: {why}");
-            None
-        }
-        Ok(Err(_)) => None,
-        Err(_) => {
-            warn!(dir, "free space is not known: the file system does not answer");
-            None
-        }
-    }
 }

@@ -118,6 +118,7 @@ async fn start_and_serve(config: Config) -> Result<(), StartError> {
         node_uid: identity.node_uid.clone(),
         host_root: config.host_root.clone(),
         devices_dir: config.paths.agent_devices_dir(&config.node),
+        quarantine_torn: config.quarantine_torn,
         messages: messages.clone(),
         watched,
         processes: sensors.processes.clone(),

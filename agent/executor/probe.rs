@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::Message;
+use super::torn::Place;
 use crate::report::{Counters, count};
 use crate::sensor::process::{ProcessSensor, WatchedWorker};
 use crate::signals::{Ending, SignalError, Target};
@@ -24,6 +25,8 @@ use crate::signals::{Ending, SignalError, Target};
 struct Job {
     watched: WatchedWorker,
     devices: BTreeSet<DeviceId>,
+    /// Where a torn checkpoint is put aside once nothing of it lives.
+    torn: Option<Place>,
     /// What is left of it is ended.
     is_kill_due: bool,
 }
@@ -92,12 +95,13 @@ impl Prober {
         worker: WorkerId,
         watched: WatchedWorker,
         devices: BTreeSet<DeviceId>,
+        torn: Option<Place>,
         is_kill_due: bool,
     ) {
         let mut queue = self.shared.queue();
         let was_due = queue.jobs.get(&worker).is_some_and(|job| job.is_kill_due);
         let is_kill_due = is_kill_due || was_due;
-        queue.jobs.insert(worker, Job { watched, devices, is_kill_due });
+        queue.jobs.insert(worker, Job { watched, devices, torn, is_kill_due });
         drop(queue);
         self.shared.wake.notify_one();
     }
@@ -132,6 +136,9 @@ impl Pass {
             let alive = alive(&table, &job.watched.marker);
             if job.is_kill_due {
                 self.end(worker, &alive);
+            }
+            if let Some(place) = job.torn.as_ref().filter(|_| alive.is_empty()) {
+                place.put_torn_aside();
             }
             let Some(busy_devices) = self.busy(&job.devices, !alive.is_empty()) else { continue };
             let input = Input::Holders {

@@ -38,6 +38,10 @@ const REPEATS_MAX: u32 = 2;
 /// A look that takes longer is reported.
 const SLOW: Duration = Duration::from_secs(10);
 
+/// Longest wait for a file system to say how much space is free. A hung one must not hold up an order; the check for
+/// space is then left out.
+const FREE_BYTES_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// What all looks share.
 #[derive(Debug, Clone)]
 pub(super) struct Scanning {
@@ -229,4 +233,26 @@ fn look_until_sure(watcher: &mut CheckpointWatcher, pids: &[u32]) -> CheckpointS
 fn scan_once(watcher: &mut CheckpointWatcher, pids: &[u32]) -> CheckpointScan {
     let written = WrittenFiles::of_processes(pids.iter().copied());
     watcher.scan(&written)
+}
+
+/// Free space where a worker's checkpoints go. Unit: bytes. `None` if it cannot be told now.
+pub(super) async fn free_bytes(registration: &Registration) -> Option<u64> {
+    let dir = &registration.checkpoint_dir;
+    if dir.is_empty() {
+        return None;
+    }
+    let watcher = CheckpointWatcher::open(dir, registration.checkpoint_format, 1);
+    let look = tokio::task::spawn_blocking(move || watcher.free_bytes());
+    match tokio::time::timeout(FREE_BYTES_TIMEOUT, look).await {
+        Ok(Ok(Ok(bytes))) => Some(bytes),
+        Ok(Ok(Err(why))) => {
+            warn!(dir, "free space is not known: {why}");
+            None
+        }
+        Ok(Err(_)) => None,
+        Err(_) => {
+            warn!(dir, "free space is not known: the file system does not answer");
+            None
+        }
+    }
 }
