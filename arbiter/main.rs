@@ -1,5 +1,7 @@
 //! The arbiter: decides who gets which devices and who is drained for whom.
 
+#![forbid(unsafe_code)]
+
 mod admin;
 mod agents;
 mod config;
@@ -16,6 +18,7 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
+use sluice::net::ListenError;
 use sluice::telemetry;
 
 use config::{Config, Flags, Task};
@@ -52,9 +55,14 @@ fn serve(flags: Flags) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");
-            ExitCode::FAILURE
+            if is_usage(&error) { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// An address that other machines reach is a mistake in the flags, though only looking it up shows it.
+fn is_usage(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<ListenError>(), Some(ListenError::NotLoopback { .. }))
 }
 
 /// Logging is not up yet, and may never be.

@@ -38,16 +38,28 @@ pub(crate) fn node(
     name: &NodeName,
     node: &Node,
 ) -> pb::NodeSummary {
-    let known = agents.view(name);
+    let mut known = agents.view(name);
     let silent_ms = view.now.ms_since(node.since);
+    let reason = pb::Reason::from(&view.arbiter.node_reason(name));
+    if let Some(known) = known.as_mut().filter(|_| !node.connected) {
+        forget_health(&mut known.report, &reason);
+    }
     pb::NodeSummary {
         name: name.to_string(),
         connected: node.connected,
-        reason: Some((&view.arbiter.node_reason(name)).into()),
+        reason: Some(reason),
         last_seen_ms: known.as_ref().map_or(silent_ms, |k| k.last_seen_ms),
         version: known.as_ref().map(|k| k.version.clone()).unwrap_or_default(),
         session: known.as_ref().map_or(0, |k| k.session),
         report: known.map(|k| k.report),
+    }
+}
+
+/// What was last heard of a silent node says nothing about how its devices are now.
+fn forget_health(report: &mut pb::NodeReport, silence: &pb::Reason) {
+    for device in &mut report.devices {
+        device.set_health(pb::Health::Unknown);
+        device.health_reason = Some(silence.clone());
     }
 }
 
