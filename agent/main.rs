@@ -1,5 +1,7 @@
 //! `sluice-agent`: watches one node, tells the arbiter, and carries out drains.
 
+#![forbid(unsafe_code)]
+
 mod checkpoint;
 mod clock;
 mod config;

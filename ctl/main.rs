@@ -3,6 +3,8 @@
 //! Each command is a module with its flags and its code. Commands return a [`failure::Failure`]
 //! that knows its exit status; this file parses, dispatches and prints.
 
+#![forbid(unsafe_code)]
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;

@@ -6,6 +6,8 @@
 //! Nothing in here fails or panics on input from outside: what is stale, repeated or out of order is
 //! answered or ignored, with a [`reason::Reason`].
 
+#![forbid(unsafe_code)]
+
 pub mod agent;
 pub mod arbiter;
 pub mod checkpoint;

@@ -3,6 +3,8 @@
 //! One seed and one commit reproduce a run exactly. A broken promise ends the program with status 1 and
 //! prints the seed and the events that led to it.
 
+#![forbid(unsafe_code)]
+
 mod checker;
 mod fault;
 mod gang;
