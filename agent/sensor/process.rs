@@ -100,6 +100,7 @@ impl ProcessSensor {
     /// One process now. `None`: it is gone, or was replaced by another while being looked at.
     ///
     /// Files open for writing below `checkpoint_dir` are listed if one is given.
+    #[cfg(test)]
     pub(crate) fn inspect(
         &mut self,
         pid: u32,
@@ -113,6 +114,7 @@ impl ProcessSensor {
     ///
     /// # Errors
     /// `/proc` cannot be listed.
+    #[cfg(test)]
     pub(crate) fn carriers(&mut self, marker: &str) -> Result<Vec<ProcessSample>, String> {
         let (entries, _) = self.table.list()?;
         let carriers = entries.iter().filter(|e| e.environ.marker.as_deref() == Some(marker));

@@ -63,6 +63,7 @@ impl SignalMasks {
     }
 
     /// Whether the first thread holds `signal` back.
+    #[cfg(test)]
     pub(crate) fn is_blocked(&self, signal: Signal) -> bool {
         self.blocked & bit(signal) != 0
     }

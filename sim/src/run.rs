@@ -82,7 +82,7 @@ fn build(seed: &Rng) -> World {
     };
     let config = Config {
         queues: vec![queue],
-        drain_deadline_ms: rng.range(2, 40) * 1_000,
+        drain_deadline_ms: rng.range(5, 40) * 1_000,
         release_grace_ms: 2_000,
         productive_floor_ms: rng.range(0, 5) * 1_000,
         ..Config::default()
@@ -104,6 +104,8 @@ fn add_workload(
     let ranks = u32::try_from(rng.range(1, nodes.len() as u64 + 1)).unwrap_or(1);
     let behaviours = [
         OnSignal::Save,
+        OnSignal::Save,
+        OnSignal::SaveAndExit,
         OnSignal::SaveAndExit,
         OnSignal::ExitZero,
         OnSignal::Ignore,
@@ -129,8 +131,8 @@ fn add_workload(
     let program = Program {
         startup_ms: rng.range(100, 3_000),
         step_ms: rng.range(20, 300),
-        // Half of the gangs save so rarely that their next boundary is beyond any deadline.
-        save_every: if rng.chance(500_000) { rng.range(5, 50) } else { rng.range(150, 400) },
+        // Most gangs save so rarely that their next boundary is beyond the deadline: a signal is needed.
+        save_every: if rng.chance(300_000) { rng.range(5, 50) } else { rng.range(150, 400) },
         save_ms: rng.range(10, 2_000),
         total_steps: rng.range(20, 400),
         on_signal,
