@@ -6,7 +6,7 @@
 use nix::sys::signal::Signal;
 use sluice::wire::pb::{DrainMode, DrainState, Phase};
 
-use crate::ask::{has_been, times_in};
+use crate::ask::{has_been, story, times_in};
 use crate::cluster::{Cluster, Setup};
 use crate::trainer::{Trainer, Training};
 
@@ -135,4 +135,106 @@ fn worker_that_only_exits_on_its_save_signal_is_not_believed_again() {
     assert_ne!(second.mode(), DrainMode::Signal, "{second:?}");
     let signal = second.alternatives.iter().find(|a| a.mode() == DrainMode::Signal).unwrap();
     assert_eq!(signal.reason.as_ref().unwrap().code, "signal-unproven");
+}
+
+/// A worker that saves for a while when it is asked to, and a demand that waits for that.
+fn slow_saver() -> (Cluster, Trainer) {
+    let mut cluster = Setup::nodes(&[("n1", 1)]).start();
+    let training = training("--save-signal USR1", "--on-sigterm exit0");
+    let trainer = Training { save_ms: 1_500, ..training }.start(&mut cluster);
+    trainer.make_boundaries_rare(&cluster, 12_000);
+    (cluster, trainer)
+}
+
+/// Long enough to start again what was killed in the middle of a save.
+const LONG_DEADLINE: &str = "--drain-deadline 7s";
+
+/// The drain ends well, and the worker got one signal to save and one to end, whatever was killed meanwhile.
+fn carry_through(cluster: &Cluster, trainer: &Trainer, asked_by_test: usize) {
+    let drain = cluster.wait_drain("train", DrainState::HandedOver);
+    assert_eq!(drain.mode(), DrainMode::Signal, "{}", story(&drain));
+    assert!(drain.members[0].signalled, "{}", story(&drain));
+    let saved = drain.saved.as_ref().expect("a checkpoint").step;
+    let newest = trainer.newest();
+    assert_eq!(trainer.count_of(Signal::SIGUSR1), asked_by_test + 1, "{}", story(&drain));
+    assert_eq!(trainer.count_of(Signal::SIGTERM), 1, "{}", story(&drain));
+    assert!(has_been(&drain, DrainState::Durable), "{}", story(&drain));
+    cluster.cancel("serve");
+    wait_resumed(cluster, trainer);
+    trainer.assert_resumed(saved, newest);
+}
+
+fn wait_signalled(cluster: &Cluster, trainer: &Trainer, asked_by_test: usize) {
+    cluster.wait("the save signal", |_| {
+        (trainer.count_of(Signal::SIGUSR1) > asked_by_test).then_some(())
+    });
+}
+
+#[test]
+fn arbiter_killed_while_the_worker_saves_sends_no_second_signal() {
+    let (mut cluster, trainer) = slow_saver();
+    let asked_by_test = trainer.count_of(Signal::SIGUSR1);
+    cluster.serve("serve", 1, LONG_DEADLINE);
+    wait_signalled(&cluster, &trainer, asked_by_test);
+    cluster.kill_arbiter();
+    cluster.start_arbiter();
+    carry_through(&cluster, &trainer, asked_by_test);
+}
+
+/// S6: killed after the signal and before anybody could acknowledge that it was sent.
+#[test]
+fn agent_killed_between_the_signal_and_its_acknowledgement_sends_no_second_one() {
+    let (mut cluster, trainer) = slow_saver();
+    let asked_by_test = trainer.count_of(Signal::SIGUSR1);
+    cluster.serve("serve", 1, LONG_DEADLINE);
+    wait_signalled(&cluster, &trainer, asked_by_test);
+    cluster.kill_agent("n1");
+    cluster.start_agent("n1");
+    carry_through(&cluster, &trainer, asked_by_test);
+}
+
+#[test]
+fn arbiter_and_agent_killed_after_the_signal_send_no_second_one() {
+    let (mut cluster, trainer) = slow_saver();
+    let asked_by_test = trainer.count_of(Signal::SIGUSR1);
+    cluster.serve("serve", 1, LONG_DEADLINE);
+    wait_signalled(&cluster, &trainer, asked_by_test);
+    // What the agent has told is lost with the arbiter that has not stored it.
+    cluster.arbiter().signal(Signal::SIGSTOP);
+    cluster.kill_agent("n1");
+    cluster.kill_arbiter();
+    cluster.start_arbiter();
+    cluster.start_agent("n1");
+    carry_through(&cluster, &trainer, asked_by_test);
+}
+
+/// Killed the moment the intent is in the journal: the signal may have been sent or not, and is not sent again. If it
+/// was not, the worker is ended at the deadline and resumes from the checkpoint before.
+#[test]
+fn agent_killed_as_soon_as_it_has_journalled_its_intent_sends_one_signal_or_none() {
+    let (mut cluster, trainer) = slow_saver();
+    let asked_by_test = trainer.count_of(Signal::SIGUSR1);
+    let journal = cluster.state_dir().join("agents/n1/journal");
+    cluster.serve("serve", 1, LONG_DEADLINE);
+    let started = std::time::Instant::now();
+    while !holds(&journal, "\"save_intent\":true") {
+        assert!(started.elapsed() < crate::process::patience(), "no intent was journalled");
+    }
+    cluster.kill_agent("n1");
+    cluster.start_agent("n1");
+    let drain = cluster.wait_drain("train", DrainState::HandedOver);
+    let sent = trainer.count_of(Signal::SIGUSR1) - asked_by_test;
+    assert!(sent <= 1, "{sent} signals: {}", story(&drain));
+    assert_eq!(has_been(&drain, DrainState::Durable), sent == 1, "{sent}: {}", story(&drain));
+    assert_eq!(trainer.count_of(Signal::SIGTERM), 1);
+    let (saved, newest) = (drain.saved.expect("a checkpoint").step, trainer.newest());
+    cluster.cancel("serve");
+    wait_resumed(&cluster, &trainer);
+    trainer.assert_resumed(saved, newest);
+}
+
+/// Whether a file in `dir` holds `text`.
+fn holds(dir: &std::path::Path, text: &str) -> bool {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|e| std::fs::read_to_string(e.path()).unwrap_or_default()).any(|t| t.contains(text))
 }
