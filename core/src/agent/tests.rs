@@ -107,7 +107,8 @@ impl Bench {
     }
 
     fn order(&mut self, verb: Verb) {
-        let facts = TargetFacts { alive: true, caught_signals: EVERY_SIGNAL, free_bytes: Some(1 << 40) };
+        let facts =
+            TargetFacts { alive: true, caught_signals: EVERY_SIGNAL, free_bytes: Some(1 << 40) };
         self.order_with(1, "drain-1", verb, facts);
     }
 
@@ -185,7 +186,10 @@ fn a_signal_is_journalled_before_it_is_sent_and_never_sent_again() {
     bench.order(by_signal(USR1, false));
     bench.log();
     bench.order(Verb::Commit);
-    assert_eq!(bench.log(), ["journal signalled", "signal 10 Main", "signalled", "armed at Some(40)"]);
+    assert_eq!(
+        bench.log(),
+        ["journal signalled", "signal 10 Main", "signalled", "armed at Some(40)"]
+    );
     for _ in 0..3 {
         bench.order(Verb::Commit);
         bench.order(by_signal(USR1, false));
@@ -242,7 +246,12 @@ fn orders_that_cannot_be_done_are_refused_before_anything_happens() {
     let mut bench = Bench::new();
     bench.order_with(1, "drain-1", by_signal(USR1, false), lives.clone());
     bench.order_with(1, "drain-1", boundary(), TargetFacts { alive: false, ..lives.clone() });
-    bench.order_with(1, "drain-1", boundary(), TargetFacts { free_bytes: Some(1_199), ..lives.clone() });
+    bench.order_with(
+        1,
+        "drain-1",
+        boundary(),
+        TargetFacts { free_bytes: Some(1_199), ..lives.clone() },
+    );
     assert_eq!(bench.log(), ["refused no-handler", "refused stale-target", "refused no-space"]);
     bench.order_with(1, "drain-1", boundary(), TargetFacts { free_bytes: Some(1_200), ..lives });
     assert_eq!(bench.log(), ["journal prepared", "armed at Some(40)"]);
