@@ -1,6 +1,9 @@
 //! What people and programs get wrong: each a clear error or a refusal, and nothing is lost by it.
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 
 use sluice::wire::pb;
 use sluice::wire::pb::Phase;
@@ -9,7 +12,7 @@ use tonic::Code;
 
 use crate::ask::{code, request};
 use crate::cluster::{AGENT, ARBITER, Cluster, SLUICE, Setup};
-use crate::process::wait_for;
+use crate::process::{patience, wait_for};
 
 /// Runs a program that is to refuse; its exit code and what it said on standard error.
 fn refused(cluster: &Cluster, program: &str, arguments: &[&str]) -> (i32, String) {
@@ -281,6 +284,26 @@ fn hello(node: &str, uid: &str) -> pb::Hello {
         version: "test".to_owned(),
         ..Default::default()
     }
+}
+
+/// Bytes that are no protocol: the connection ends, and nobody else notices.
+#[test]
+fn noise_on_a_socket_disturbs_nobody() {
+    let cluster = Setup::nodes(&[("n1", 1)]).start();
+    for socket in [cluster.path("arbiter.sock"), cluster.agent_socket("n1")] {
+        for noise in
+            [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 4_096], &[0xff; 4_096], b"PRI * HTTP/2.0"]
+        {
+            let mut stream = UnixStream::connect(&socket).unwrap();
+            // The server may hang up before it has heard everything.
+            let _ = stream.write_all(noise);
+            stream.shutdown(Shutdown::Write).unwrap();
+            stream.set_read_timeout(Some(patience())).unwrap();
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    }
+    assert!(cluster.node("n1").unwrap().connected);
+    assert!(cluster.report_of("n1").status.unwrap().connected);
 }
 
 #[test]

@@ -93,6 +93,8 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// A cluster of which nothing runs yet.
     pub(crate) fn unstarted(setup: Setup) -> Self {
+        let flock = Command::new("flock").arg("--version").output();
+        assert!(flock.is_ok(), "the program flock is missing; install util-linux");
         let root = tempfile::Builder::new().prefix("sluice-it-").tempdir().unwrap();
         for dir in ["state", "logs"] {
             std::fs::create_dir(root.path().join(dir)).unwrap();

@@ -1,11 +1,14 @@
 //! The command line against real servers: what people see while workloads come, are drained and go.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use sluice::wire::pb::{DrainState, Phase};
 
 use crate::cluster::{Cluster, SLUICE, Setup};
-use crate::process::wait_for;
+use crate::process::{patience, wait_for};
 use crate::trainer::Training;
 
 /// The document that a command prints with `-o json`.
@@ -182,6 +185,33 @@ fn up_runs_everything_and_ends_it_on_a_signal() {
             .is_empty()
             .then_some(())
     });
+}
+
+#[test]
+fn servers_say_where_they_really_listen_and_serve_metrics_there() {
+    let mut cluster = Cluster::unstarted(Setup::nodes(&[("n1", 1)]));
+    cluster.listen = Some("127.0.0.1:0".to_owned());
+    cluster.setup.arbiter_flags = vec!["--listen-metrics".to_owned(), "127.0.0.1:0".to_owned()];
+    cluster.start_arbiter();
+    let ready = cluster.arbiter().first_line().unwrap();
+    let word = |key: &str| {
+        let word = ready.split_whitespace().find_map(|word| word.strip_prefix(key));
+        word.unwrap_or_else(|| panic!("{key} is missing: {ready}")).to_owned()
+    };
+    let (grpc, metrics) = (word("grpc="), word("metrics="));
+    assert!(!grpc.ends_with(":0") && !metrics.ends_with(":0"), "{ready}");
+    cluster.listen = Some(grpc);
+    cluster.start_agent("n1");
+    cluster.wait("the agent to connect over TCP", |cluster| {
+        cluster.node("n1").filter(|n| n.connected)
+    });
+    let mut stream = TcpStream::connect(metrics).unwrap();
+    stream.set_read_timeout(Some(patience())).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.contains("sluice_arbiter_"), "{answer}");
 }
 
 #[test]

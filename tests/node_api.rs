@@ -109,6 +109,10 @@ fn register(cluster: &Cluster, message: pb::RegisterRequest) -> Result<String, t
     })
 }
 
+fn long_path() -> String {
+    format!("/{}", "x".repeat(5_000))
+}
+
 #[test]
 fn registration_of_what_is_no_worker_is_refused() {
     let cluster = Setup::nodes(&[("n1", 1)]).start();
@@ -125,6 +129,9 @@ fn registration_of_what_is_no_worker_is_refused() {
         (pb::RegisterRequest { workload: "a b".to_owned(), ..message(own) }, "workload"),
         (pb::RegisterRequest { rank: 3, ..message(own) }, "rank"),
         (pb::RegisterRequest { devices: vec!["nothing".to_owned()], ..message(own) }, "nothing"),
+        (pb::RegisterRequest { devices: vec!["d".to_owned(); 65], ..message(own) }, "devices"),
+        (pb::RegisterRequest { checkpoint_dir: "relative".to_owned(), ..message(own) }, "relative"),
+        (pb::RegisterRequest { checkpoint_dir: long_path(), ..message(own) }, "checkpoint_dir"),
     ] {
         let status = register(&cluster, message.clone()).expect_err(&format!("{message:?}"));
         let codes = [
@@ -137,6 +144,15 @@ fn registration_of_what_is_no_worker_is_refused() {
         assert!(status.message().contains(named), "{:?} does not name {named:?}", status.message());
     }
     assert_eq!(cluster.report_of("n1").report.unwrap().workers, []);
+}
+
+#[test]
+fn question_that_is_too_long_is_not_read() {
+    let cluster = Setup::nodes(&[("n1", 1)]).start();
+    let checkpoint_dir = "x".repeat(1 << 20);
+    let status = register(&cluster, pb::RegisterRequest { checkpoint_dir, ..Default::default() });
+    assert_eq!(status.unwrap_err().code(), Code::OutOfRange);
+    assert!(cluster.report_of("n1").status.unwrap().connected);
 }
 
 /// The launcher tells the agent of its worker until it is heard, however long the agent is away.
