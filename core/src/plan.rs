@@ -202,7 +202,9 @@ fn describe(
     let (delay_ms, loss_device_ms, reason) = match estimate {
         Err(reason) => (None, situation.device_ms(situation.unsaved_ms), reason),
         Ok((delay, loss)) if mode == chosen => {
-            let reason = if was_forced(situation, mode) {
+            let reason = if !situation.checkpoint_drain {
+                Reason::DrainSwitchedOff { mode }
+            } else if was_forced(situation, mode) {
                 Reason::DeadlineForced { mode, deadline_ms }
             } else {
                 Reason::LeastLoss { mode, loss_device_ms: loss }

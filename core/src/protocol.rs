@@ -87,7 +87,12 @@ pub enum EventKind {
     /// The save signal was sent (or, after a restart, must be taken as sent).
     Signalled,
     /// A complete checkpoint, newer than the baseline.
-    Durable(Checkpoint),
+    Durable {
+        /// The checkpoint.
+        checkpoint: Checkpoint,
+        /// Time since the last look that did not find it: it has been complete for no longer. Unit: ms.
+        age_ms: u64,
+    },
     /// No checkpoint will come.
     SaveFailed {
         /// Stable code.

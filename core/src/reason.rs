@@ -213,6 +213,9 @@ reasons! {
     WouldNotHelp = "would-not-help", "its devices would not make room";
     /// Mode chosen.
     LeastLoss { mode: Mode, loss_device_ms: u64 } = "least-loss", "{mode} loses least within the deadline";
+    /// Checkpoint-drain is switched off.
+    DrainSwitchedOff { mode: Mode } = "drain-switched-off", "this arbiter does not wait for checkpoints: {mode} is the only mode",
+        hint "start the arbiter without --no-checkpoint-drain";
     /// Nothing fits the deadline.
     DeadlineForced { mode: Mode, deadline_ms: Ms } = "deadline-forced", "no mode that saves the work fits the deadline of {deadline_ms:#}; {mode} is used";
     /// Mode is too slow.

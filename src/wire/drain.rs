@@ -213,8 +213,8 @@ fn kind_out(kind: &EventKind) -> Kind {
             Kind::Refused(pb::Refused { code: refusal.code().to_owned(), detail: detail.clone() })
         }
         EventKind::Signalled => Kind::Signalled(pb::Signalled { signal: 0 }),
-        EventKind::Durable(checkpoint) => {
-            Kind::Durable(pb::Durable { checkpoint: Some(checkpoint.into()) })
+        EventKind::Durable { checkpoint, age_ms } => {
+            Kind::Durable(pb::Durable { checkpoint: Some(checkpoint.into()), age_ms: *age_ms })
         }
         EventKind::SaveFailed { code, detail } => {
             Kind::SaveFailed(pb::SaveFailed { code: code.clone(), detail: detail.clone() })
@@ -255,7 +255,8 @@ fn kind_in(kind: &Kind) -> Result<EventKind, WireError> {
         Kind::Signalled(_) => EventKind::Signalled,
         Kind::Durable(durable) => {
             let checkpoint = durable.checkpoint.as_ref();
-            EventKind::Durable(field::required("durable.checkpoint", checkpoint)?.into())
+            let checkpoint = field::required("durable.checkpoint", checkpoint)?.into();
+            EventKind::Durable { checkpoint, age_ms: durable.age_ms }
         }
         Kind::SaveFailed(failed) => {
             EventKind::SaveFailed { code: failed.code.clone(), detail: failed.detail.clone() }

@@ -280,7 +280,11 @@ impl Agent {
 
     pub(super) fn tell_outcome(&mut self, key: &Key, epoch: u64, hand: &Hand) {
         if let Some(checkpoint) = hand.durable.clone() {
-            self.tell(key, epoch, EventKind::Durable(checkpoint));
+            let measured = self.workers.get(&key.1).map(|w| &w.measured);
+            let seen_at = measured.filter(|m| m.checkpoint.as_ref() == Some(&checkpoint));
+            let seen_at = seen_at.and_then(|m| m.checkpoint_at).unwrap_or(hand.stage_since);
+            let age_ms = self.now.ms_since(seen_at);
+            self.tell(key, epoch, EventKind::Durable { checkpoint, age_ms });
         } else if let Some((code, detail)) = hand.failure.clone() {
             self.tell(key, epoch, EventKind::SaveFailed { code, detail });
         }

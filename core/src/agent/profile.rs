@@ -13,7 +13,7 @@ use crate::unit::Time;
 pub struct Measured {
     /// The complete checkpoint that appeared last (or, before any did, the newest at the first look).
     pub checkpoint: Option<Checkpoint>,
-    /// When it was first seen complete.
+    /// Since when it may have been complete: the last look that did not find it.
     pub checkpoint_at: Option<Time>,
     /// Whether it appeared while this agent watched this attempt.
     pub is_of_this_attempt: bool,
@@ -25,7 +25,7 @@ pub struct Measured {
     pub save_ms: Option<u64>,
     known_steps: BTreeSet<u64>,
     saving_since: Option<Time>,
-    looked: bool,
+    looked_at: Option<Time>,
 }
 
 impl Measured {
@@ -33,8 +33,7 @@ impl Measured {
     pub(super) fn observe(&mut self, now: Time, scan: &CheckpointScan) -> bool {
         let steps: BTreeSet<u64> = scan.complete.iter().map(|c| c.step).collect();
         let appeared = scan.complete.iter().find(|c| !self.known_steps.contains(&c.step)).cloned();
-        if !self.looked {
-            self.looked = true;
+        if self.looked_at.is_none() {
             self.checkpoint = scan.newest().cloned();
             self.checkpoint_at = self.checkpoint.as_ref().map(|_| now);
         } else if let Some(checkpoint) = appeared.clone() {
@@ -42,6 +41,7 @@ impl Measured {
         }
         let is_first = self.known_steps.is_empty() && !self.is_of_this_attempt;
         self.known_steps = steps;
+        self.looked_at = Some(now);
         self.note_saving(now, scan);
         appeared.is_some() && !is_first
     }
@@ -55,7 +55,7 @@ impl Measured {
         if let (true, Some(before), Some(at)) =
             (self.is_of_this_attempt, &self.checkpoint, self.checkpoint_at)
         {
-            let interval = now.ms_since(at);
+            let interval = self.looked_at.unwrap_or(now).ms_since(at);
             if checkpoint.step > before.step && interval > 0 {
                 self.save_interval_ms =
                     Some(self.save_interval_ms.map_or(interval, |b| mean(b, interval)));
@@ -66,7 +66,8 @@ impl Measured {
         }
         self.is_of_this_attempt = true;
         self.checkpoint = Some(checkpoint);
-        self.checkpoint_at = Some(now);
+        // What was lost since then is rather told too high than too low.
+        self.checkpoint_at = Some(self.looked_at.unwrap_or(now));
     }
 
     fn note_saving(&mut self, now: Time, scan: &CheckpointScan) {

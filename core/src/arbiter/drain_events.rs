@@ -22,7 +22,9 @@ impl Arbiter {
             EventKind::Armed { step, .. } => self.armed(&id, rank, step),
             EventKind::Refused { refusal, detail } => self.refused(&id, rank, refusal, detail),
             EventKind::Signalled => self.update_member(&id, rank, |m| m.signalled = true),
-            EventKind::Durable(checkpoint) => self.durable(&id, rank, &checkpoint),
+            EventKind::Durable { checkpoint, age_ms } => {
+                self.durable(&id, rank, &checkpoint, age_ms);
+            }
             EventKind::SaveFailed { code, detail } => self.save_failed(&id, code, detail),
             EventKind::Exited(exit) => self.worker_exited(&id, rank, exit),
             EventKind::Freed { killed, .. } => self.member_freed(&id, rank, killed),
@@ -89,7 +91,7 @@ impl Arbiter {
     }
 
     /// A rank's checkpoint is complete; the gang's is when all are, at the step that all have.
-    fn durable(&mut self, id: &DrainId, rank: u32, checkpoint: &Checkpoint) {
+    fn durable(&mut self, id: &DrainId, rank: u32, checkpoint: &Checkpoint, age_ms: u64) {
         self.update_member(id, rank, |m| m.durable_step = Some(checkpoint.step));
         let now = self.now;
         let Some(drain) = self.drains.get_mut(id) else { return };
@@ -101,7 +103,7 @@ impl Arbiter {
         let saved = Checkpoint { step, ..checkpoint.clone() };
         let bytes = saved.bytes;
         drain.saved = Some(saved);
-        drain.saved_at = Some(now);
+        drain.saved_at = Some(now.minus_ms(age_ms).max(drain.planned_at));
         if drain.state == DrainState::Saving {
             self.enter(id, DrainState::Durable, Reason::CheckpointDurable { step, bytes });
             self.release(id);

@@ -261,6 +261,10 @@ fn states(drain: &Drain) -> Vec<DrainState> {
 
 const ARMED: EventKind = EventKind::Armed { step: Some(40), checkpoint_age_ms: Some(3_000) };
 
+fn durable(checkpoint: Checkpoint) -> EventKind {
+    EventKind::Durable { checkpoint, age_ms: 0 }
+}
+
 fn freed() -> EventKind {
     EventKind::Freed { devices: BTreeSet::new(), killed: false, release_ms: 5 }
 }

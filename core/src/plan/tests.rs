@@ -99,7 +99,7 @@ fn without_checkpoint_drain_only_the_kill_is_considered() {
     let none = BTreeMap::new();
     let plan = plan(&Situation { checkpoint_drain: false, ..seed(&none) });
     assert_eq!(plan.mode, Mode::Kill);
-    assert_eq!(reasons(&plan), [(Mode::Kill, "least-loss")]);
+    assert_eq!(reasons(&plan), [(Mode::Kill, "drain-switched-off")]);
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn every_drain_event_survives_the_wire() {
         check_event(EventKind::Refused { refusal, detail: "why".to_owned() });
     }
     check_event(EventKind::Signalled);
-    check_event(EventKind::Durable(checkpoint(7)));
+    check_event(EventKind::Durable { checkpoint: checkpoint(7), age_ms: 30 });
     check_event(EventKind::SaveFailed { code: "torn".to_owned(), detail: "why".to_owned() });
     for exit in [Exit::Code(0), Exit::Signal(15), Exit::Unknown] {
         check_event(EventKind::Exited(exit));

@@ -15,9 +15,9 @@ fn a_gang_is_drained_at_its_boundary_and_resumes_from_the_saved_step() {
     assert_eq!(bench.sent(), ["a:commit", "b:commit"]);
 
     bench.now += 7_000;
-    bench.event("drain-1", "train", 0, EventKind::Durable(checkpoint(50)));
+    bench.event("drain-1", "train", 0, durable(checkpoint(50)));
     assert_eq!(bench.drain("drain-1").state, DrainState::Saving, "one rank is not the gang");
-    bench.event("drain-1", "train", 1, EventKind::Durable(checkpoint(50)));
+    bench.event("drain-1", "train", 1, durable(checkpoint(50)));
     assert_eq!(bench.sent(), ["a:release", "b:release"]);
 
     bench.now += 40;
@@ -102,7 +102,7 @@ fn s13_a_demand_withdrawn_after_the_point_of_no_return_puts_the_victim_first_aga
         bench.event("drain-1", "train", rank, ARMED);
     }
     for rank in 0..2 {
-        bench.event("drain-1", "train", rank, EventKind::Durable(checkpoint(50)));
+        bench.event("drain-1", "train", rank, durable(checkpoint(50)));
     }
     bench.give(Input::Cancel { workload: name("serve") });
     assert_eq!(bench.drain("drain-1").state, DrainState::Releasing);
@@ -128,7 +128,7 @@ fn s15_an_exit_with_status_0_after_a_save_signal_is_no_success() {
     bench.event("drain-1", "train", 0, ARMED);
     bench.event("drain-1", "train", 0, EventKind::Signalled);
     assert!(bench.exit("train", 1, 0, Exit::Code(0)).0, "it is told to wait for its next start");
-    bench.event("drain-1", "train", 0, EventKind::Durable(checkpoint(41)));
+    bench.event("drain-1", "train", 0, durable(checkpoint(41)));
     bench.event("drain-1", "train", 0, freed());
     assert_eq!(bench.phase("train"), Phase::Pending);
     assert_eq!(bench.workload("train").resume_step, Some(41));
@@ -217,7 +217,7 @@ fn a_restarted_arbiter_repeats_its_orders_and_finishes_the_drain() {
     bench.sent();
     assert_eq!(bench.arbiter.frozen(), None);
     for rank in 0..2 {
-        bench.event("drain-1", "train", rank, EventKind::Durable(checkpoint(50)));
+        bench.event("drain-1", "train", rank, durable(checkpoint(50)));
     }
     assert_eq!(bench.sent(), ["a:release", "b:release"]);
 }

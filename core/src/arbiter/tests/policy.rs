@@ -82,7 +82,7 @@ fn what_a_drain_frees_is_held_for_its_beneficiary() {
     // A bystander of higher priority than the victim, lower than the beneficiary, must not slip in.
     bench.submit(&Bench::spec("bystander", 20, 1, 2), &["a", "b"]);
     for rank in 0..2 {
-        bench.event("drain-1", "train", rank, EventKind::Durable(checkpoint(50)));
+        bench.event("drain-1", "train", rank, durable(checkpoint(50)));
     }
     let members = [bench.worker("train", 0), bench.worker("train", 1)];
     for (node, worker) in members {
@@ -128,7 +128,7 @@ fn a_drained_workload_is_left_alone_until_it_has_made_progress() {
         bench.event("drain-1", "train", rank, ARMED);
     }
     for rank in 0..2 {
-        bench.event("drain-1", "train", rank, EventKind::Durable(checkpoint(50)));
+        bench.event("drain-1", "train", rank, durable(checkpoint(50)));
     }
     let members = [bench.worker("train", 0), bench.worker("train", 1)];
     for (node, worker) in members {
