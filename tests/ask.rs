@@ -180,7 +180,8 @@ impl Cluster {
         hopeless: impl Fn(&Self) -> Option<String>,
         mut look: impl FnMut(&Self) -> Option<T>,
     ) -> T {
-        let (patience, started) = (patience(), Instant::now());
+        let patience = patience();
+        let deadline = Instant::now() + patience;
         loop {
             if let Some(found) = look(self) {
                 return found;
@@ -188,7 +189,7 @@ impl Cluster {
             if let Some(why) = hopeless(self) {
                 panic!("{what} will not come: {why}");
             }
-            assert!(started.elapsed() < patience, "waited {patience:?} in vain for {what}");
+            assert!(Instant::now() < deadline, "waited {patience:?} in vain for {what}");
             std::thread::sleep(PAUSE);
         }
     }

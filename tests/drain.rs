@@ -8,9 +8,10 @@ use crate::cluster::Setup;
 use crate::trainer::Training;
 
 #[test]
-fn drained_training_resumes_from_its_checkpoint_and_ends_well() {
+fn drained_training_resumes_from_its_checkpoint_and_ends_with_the_same_bits() {
     let mut cluster = Setup::nodes(&[("n1", 2)]).start();
-    let trainer = Training { devices: 2, steps: 60, ..Training::new("train") }.start(&mut cluster);
+    let training = Training { devices: 2, steps: 60, ..Training::new("train") };
+    let trainer = training.start(&mut cluster);
     cluster.wait_measured("train");
     cluster.serve("serve", 1, "");
     let drain = cluster.wait_drain("train", DrainState::HandedOver);
@@ -22,6 +23,10 @@ fn drained_training_resumes_from_its_checkpoint_and_ends_well() {
     cluster.wait_phase("train", Phase::Succeeded);
     assert_eq!(trainer.resumed_from(), [None, Some(newest)]);
     assert_eq!(trainer.last_step(), 60);
+    // Another one that nobody disturbs ends with the very same model.
+    let undisturbed = trainer.alone(&cluster);
+    let model = |dir: &std::path::Path| std::fs::read(dir.join("final/model.safetensors")).unwrap();
+    assert!(model(&trainer.dir) == model(&undisturbed), "the models differ");
     assert_eq!(cluster.drain_of("train").unwrap().state(), DrainState::Resumed);
     assert_eq!(cluster.launcher("train", 0).exit_code(), Some(0));
 }

@@ -149,12 +149,13 @@ impl Drop for Process {
 
 /// Waits until `look` has something, and fails the test after [`patience`].
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let (patience, started) = (patience(), Instant::now());
+    let patience = patience();
+    let deadline = Instant::now() + patience;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(started.elapsed() < patience, "waited {patience:?} in vain for {what}");
+        assert!(Instant::now() < deadline, "waited {patience:?} in vain for {what}");
         sleep(PAUSE);
     }
 }

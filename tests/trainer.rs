@@ -223,6 +223,17 @@ impl Trainer {
         found
     }
 
+    /// Runs the same training to its end without any Sluice, as fast as it goes; its directory.
+    pub(crate) fn alone(&self, cluster: &Cluster) -> PathBuf {
+        let dir = cluster.path("alone");
+        let mut command = cluster.command(SLUICE);
+        command.args(["demo-train", "--step-ms", "0", "--save-ms", "0", "--startup-ms", "0"]);
+        command.args(["--steps", &self.training.steps.to_string(), "--save-steps", "0"]);
+        let mut process = cluster.spawn("alone", command.arg("--output-dir").arg(&dir));
+        assert_eq!(process.exit_code(), Some(0), "{}", process.tail());
+        dir
+    }
+
     /// Fails unless every step so far had the very loss of the same step of a run that nobody disturbed: then the
     /// weights, the optimizer and the place in the data came through.
     pub(crate) fn assert_undisturbed(&self) {
