@@ -120,9 +120,6 @@ reasons! {
     /// Victims exist and are protected for now.
     WaitingForFloor { victim: WorkloadName, wait_ms: Ms } = "waiting-for-productive-floor",
         "{victim} was drained before and keeps its devices for another {wait_ms:#} so that it makes progress";
-    /// Someone of higher or equal rank is before it.
-    WaitingBehind { ahead: WorkloadName } = "waiting-behind",
-        "{ahead} is before it and takes what is free";
     /// It was drained and waits for capacity to resume.
     ResumePending { drain: DrainId, beneficiary: WorkloadName, step: u64 } = "resume-pending",
         "drained for {beneficiary} ({drain}); resumes from step {step} when capacity is free";
@@ -262,8 +259,6 @@ reasons! {
     DevicesIdle { devices: u32 } = "devices-idle", "no process holds any of the {devices} devices";
     /// Beneficiary runs.
     HandedOver { beneficiary: WorkloadName } = "handed-over", "{beneficiary} runs on the devices";
-    /// No one to hand over to.
-    NoBeneficiary = "no-beneficiary", "the devices are free for anyone";
     /// Waits to start again.
     WaitsToResume { step: u64 } = "waits-to-resume", "it has devices again; the first step beyond {step} is awaited";
     /// Waits to start again without a checkpoint.
@@ -283,8 +278,6 @@ reasons! {
     FinishedMeanwhile = "finished-meanwhile", "the workload ended by itself before it had to be released";
     /// An agent is silent in a drain.
     DrainNodeSilent { node: NodeName, silent_ms: Ms } = "drain-node-silent", "node {node} has been silent for {silent_ms:#}; its devices are not given to anyone";
-    /// The worker did not survive.
-    WorkerLost { rank: u32 } = "worker-lost", "rank {rank} ended during the drain";
 
     // Nodes and the cluster.
     /// Agent is connected.

@@ -221,7 +221,7 @@ impl Arbiter {
     /// If only protection keeps a victim from making room: until when.
     fn protected_victim(&mut self, candidates: &[Weighed]) -> Option<Reason> {
         let protected = candidates.iter().filter_map(|c| match c.verdict {
-            Verdict::Protected { wait_ms } => Some((wait_ms, c.workload.clone())),
+            Verdict::Protected { wait_ms, .. } => Some((wait_ms, c.workload.clone())),
             Verdict::Eligible | Verdict::No(_) => None,
         });
         let (wait_ms, victim) = protected.min()?;

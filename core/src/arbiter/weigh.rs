@@ -16,6 +16,7 @@ pub(super) enum Verdict {
     /// Later.
     Protected {
         wait_ms: u64,
+        reason: Reason,
     },
     No(Reason),
 }
@@ -104,7 +105,7 @@ impl Arbiter {
     /// A drained workload makes progress before it is drained again, and not too often in an hour.
     fn protection(&self, victim: &Workload) -> Verdict {
         if let Some(until) = self.avoid_until.get(&victim.spec.name) {
-            return Verdict::Protected { wait_ms: until.ms_since(self.now) };
+            return protected(until.ms_since(self.now));
         }
         let recent: Vec<_> = victim
             .profile
@@ -114,12 +115,14 @@ impl Arbiter {
             .collect();
         let Some(first) = recent.first() else { return Verdict::Eligible };
         if recent.len() >= self.config.drains_per_hour as usize {
-            return Verdict::Protected { wait_ms: first.plus_ms(HOUR_MS).ms_since(self.now) };
+            let drains = u32::try_from(recent.len()).unwrap_or(u32::MAX);
+            let wait_ms = first.plus_ms(HOUR_MS).ms_since(self.now);
+            return Verdict::Protected { wait_ms, reason: Reason::BudgetSpent { drains } };
         }
         let floor_ms = self.config.productive_floor_ms.max(victim.profile.restart_ms.unwrap_or(0));
         let productive_ms = victim.running_since.map_or(0, |since| self.now.ms_since(since));
         if productive_ms < floor_ms {
-            return Verdict::Protected { wait_ms: floor_ms - productive_ms };
+            return protected(floor_ms - productive_ms);
         }
         Verdict::Eligible
     }
@@ -161,6 +164,10 @@ impl Arbiter {
     }
 }
 
+fn protected(wait_ms: u64) -> Verdict {
+    Verdict::Protected { wait_ms, reason: Reason::ProtectedByFloor { wait_ms: Ms(wait_ms) } }
+}
+
 impl Weighed {
     pub(super) fn reason(&self, preemptor: &WorkloadName) -> Reason {
         match &self.verdict {
@@ -169,8 +176,7 @@ impl Weighed {
                 cost_device_ms: self.cost.cost_device_ms,
                 at_risk_device_ms: self.cost.at_risk_device_ms,
             },
-            Verdict::Protected { wait_ms } => Reason::ProtectedByFloor { wait_ms: Ms(*wait_ms) },
-            Verdict::No(reason) => reason.clone(),
+            Verdict::Protected { reason, .. } | Verdict::No(reason) => reason.clone(),
         }
     }
 }

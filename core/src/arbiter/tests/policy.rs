@@ -155,3 +155,19 @@ fn deciding_again_without_a_change_decides_nothing_new() {
     }
     assert_eq!((bench.sent(), bench.decided.len()), (vec![], 0));
 }
+
+#[test]
+fn a_workload_that_was_drained_often_within_the_hour_is_left_alone() {
+    let mut bench = Bench::new(&["a"], 2);
+    bench.submit(&Bench::spec("train", 10, 1, 2), &["a"]);
+    bench.start("train");
+    bench.now += 600_000;
+    let often = vec![Time(bench.now - 300_000); 6];
+    bench.arbiter.workloads.get_mut(&name("train")).unwrap().profile.drained_at = often;
+    bench.submit(&Bench::spec("serve", 30, 1, 2), &["a"]);
+    let verdicts: Vec<&str> =
+        bench.arbiter.candidates(&name("serve")).iter().map(|c| c.reason.code()).collect();
+    assert_eq!(verdicts, ["drain-budget-spent"]);
+    bench.wait(3_300_000);
+    assert_eq!(bench.phase("train"), Phase::Draining);
+}
