@@ -21,7 +21,7 @@ use nix::sys::signal::Signal;
 use sluice::wire::pb::{self, drain_event::Kind};
 use sluice_core::agent::{Agent, Audience, Hand, Input, Output, Registration, Stage, TargetFacts};
 use sluice_core::id::WorkerId;
-use sluice_core::protocol::{DrainEvent, Order};
+use sluice_core::protocol::{DrainEvent, Order, Verb};
 use sluice_core::sample::{ProcessKey, ProcessTableSample};
 use sluice_core::workload::Exit;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -194,13 +194,16 @@ impl Executor {
     }
 
     /// What an order has to know about its worker now.
-    pub(crate) async fn facts(&self, worker: &WorkerId) -> TargetFacts {
-        let Some(held) = self.workers.get(worker) else { return TargetFacts::default() };
+    pub(crate) async fn facts(&self, order: &Order) -> TargetFacts {
+        let Some(held) = self.workers.get(&order.worker) else { return TargetFacts::default() };
+        // A file system may hang: it is asked only where the answer decides.
+        let needs_space =
+            matches!(order.verb, Verb::Prepare { mode, .. } if mode.waits_for_checkpoint());
         let masks = held.target.as_ref().and_then(|target| target.masks().ok());
         TargetFacts {
             alive: masks.is_some(),
             caught_signals: masks.map_or(0, |masks| masks.caught),
-            free_bytes: free_bytes(&held.registration).await,
+            free_bytes: if needs_space { free_bytes(&held.registration).await } else { None },
         }
     }
 

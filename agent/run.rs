@@ -304,7 +304,7 @@ impl Owner {
                 error!(drain = %order.drain, "an order is ignored: its drain's name is too long for the journal");
             }
             Message::Order(order) => {
-                let facts = self.executor.facts(&order.worker).await;
+                let facts = self.executor.facts(&order).await;
                 self.step(Input::Order { order, facts }).await;
             }
             Message::Input(input) => self.step(input).await,

@@ -75,9 +75,10 @@ pub(super) async fn workload(
 ) -> Result<Watch<pb::WatchWorkloadResponse>, Status> {
     let name: WorkloadName = field::name("name", &request.name)?;
     let launcher: Option<LauncherId> = field::optional_name("launcher", &request.launcher)?;
-    let changes = service.watchers.subscribe(&name);
     let asked = name.clone();
     service.handle.ask(move |view| found(view, &asked)).await??;
+    // Only for what there is: a subscription stays. What changes in between is seen at the first look.
+    let changes = service.watchers.subscribe(&name);
     let seat =
         launcher.map(|launcher| Seat { workload: name.clone(), rank: request.rank, launcher });
     let (sender, receiver) = mpsc::channel(WAITING_MAX);

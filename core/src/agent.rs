@@ -217,7 +217,7 @@ impl Agent {
         match input {
             Input::Register(registration) => self.register(registration),
             Input::Order { order, facts } => self.order(order, &facts),
-            Input::Epoch(epoch) => self.epoch = self.epoch.max(epoch),
+            Input::Epoch(epoch) => self.welcomed(epoch),
             Input::Scanned { worker, scan } => self.scanned(&worker, scan),
             Input::Exited { worker, exit } => self.exited(&worker, exit),
             Input::Holders { worker, processes, busy_devices } => {

@@ -213,8 +213,8 @@ impl DrainState {
                 matches!(next, S::Releasing | S::Aborted | S::CompletedMeanwhile)
             }
             S::Releasing => matches!(next, S::Freed | S::CompletedMeanwhile),
-            S::Freed => matches!(next, S::HandedOver | S::ResumePending),
-            S::HandedOver => matches!(next, S::ResumePending),
+            S::Freed => matches!(next, S::HandedOver | S::ResumePending | S::CompletedMeanwhile),
+            S::HandedOver => matches!(next, S::ResumePending | S::CompletedMeanwhile),
             S::ResumePending => matches!(next, S::Resumed | S::CompletedMeanwhile),
             S::Resumed | S::Aborted | S::Refused | S::Lost | S::CompletedMeanwhile => false,
         }
@@ -375,8 +375,10 @@ impl Drain {
         );
         self.state = state;
         self.state_since = now;
-        if self.history.len() < HISTORY_MAX {
-            self.history.push(Transition { at: now, state, reason });
+        if self.history.len() >= HISTORY_MAX {
+            // The beginning says why; what went to and fro after it may go.
+            self.history.remove(1);
         }
+        self.history.push(Transition { at: now, state, reason });
     }
 }

@@ -75,7 +75,9 @@ impl Situation<'_> {
             Mode::KillFresh => self.kill_fresh(),
             Mode::Boundary => self.boundary(),
             Mode::Signal => self.signal(),
-            Mode::Kill => Ok((Some(REACTION_MS), self.device_ms(self.unsaved_ms + REACTION_MS))),
+            Mode::Kill => {
+                Ok((Some(REACTION_MS), self.device_ms(self.unsaved_ms.saturating_add(REACTION_MS))))
+            }
         }
     }
 
@@ -84,11 +86,11 @@ impl Situation<'_> {
         if !self.checkpoint_seen {
             return Err(Reason::NoCheckpointYet);
         }
-        let limit_ms = self.step() + self.save();
+        let limit_ms = self.step().saturating_add(self.save());
         if self.unsaved_ms > limit_ms {
             return Err(Reason::NotFresh { age_ms: Ms(self.unsaved_ms), limit_ms: Ms(limit_ms) });
         }
-        Ok((Some(REACTION_MS), self.device_ms(self.unsaved_ms + REACTION_MS)))
+        Ok((Some(REACTION_MS), self.device_ms(self.unsaved_ms.saturating_add(REACTION_MS))))
     }
 
     /// The work until the boundary is productive; what is lost is at most the step then begun.
@@ -98,7 +100,8 @@ impl Situation<'_> {
         }
         let until_next = self.save_interval_ms.map(|interval| {
             // A late boundary is due any moment; a whole further interval is the bound to plan with.
-            interval.checked_sub(self.unsaved_ms).unwrap_or(interval) + REACTION_MS
+            let left_ms = interval.checked_sub(self.unsaved_ms).unwrap_or(interval);
+            left_ms.saturating_add(REACTION_MS)
         });
         Ok((until_next, self.device_ms(self.step())))
     }
@@ -114,7 +117,7 @@ impl Situation<'_> {
         if !self.has_checkpoint_dir {
             return Err(Reason::NoCheckpointDir);
         }
-        let delay = self.step() + self.save();
+        let delay = self.step().saturating_add(self.save());
         Ok((Some(delay), self.device_ms(delay)))
     }
 }

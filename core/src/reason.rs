@@ -270,6 +270,8 @@ reasons! {
         hint "check that the trainer resumes from the newest checkpoint";
     /// The victim never resumed because it ended.
     EndedBeforeResume = "ended-before-resume", "the workload ended before a step beyond the saved one was seen";
+    /// Another drain came before it had resumed.
+    DrainedAgain = "drained-again", "the workload was drained again before a step beyond the saved one was seen";
     /// Demand vanished.
     DemandGone { beneficiary: WorkloadName } = "demand-gone", "{beneficiary} no longer needs the devices";
     /// Stopped by the kill switch.

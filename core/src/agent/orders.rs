@@ -253,6 +253,16 @@ impl Agent {
         self.outputs.push(Output::Signal { worker: worker.clone(), signal, audience });
     }
 
+    /// The stream is up again: what was said while it was down may be lost, so all that is open is said again.
+    pub(super) fn welcomed(&mut self, epoch: u64) {
+        self.epoch = self.epoch.max(epoch);
+        let open = self.hands.iter().filter(|(_, hand)| hand.stage.is_open());
+        let keys: Vec<Key> = open.map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.restate(&key, self.epoch);
+        }
+    }
+
     /// Says where a drain stands.
     pub(super) fn restate(&mut self, key: &Key, epoch: u64) {
         let Some(hand) = self.hands.get(key).cloned() else { return self.no_hand(key, epoch) };

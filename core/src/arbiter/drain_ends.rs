@@ -7,7 +7,7 @@ use crate::drain::{Drain, DrainState};
 use crate::id::{DrainId, WorkloadName};
 use crate::protocol::Verb;
 use crate::reason::Reason;
-use crate::workload::Phase;
+use crate::workload::{Exit, Phase};
 
 impl Arbiter {
     /// Takes a drain back; the workers go on. Only before a worker was told to end.
@@ -74,6 +74,11 @@ impl Arbiter {
         drain.is_past_return() || (drain.is_committed() && drain.plan.save_signal.is_some() && gone)
     }
 
+    pub(super) fn has_succeeded_rank(&self, workload: &WorkloadName) -> bool {
+        let members = self.workloads.get(workload).into_iter().flat_map(|w| w.members.values());
+        members.into_iter().any(|m| m.exit.is_some_and(Exit::is_success))
+    }
+
     fn has_reported_exit(&self, workload: &WorkloadName) -> bool {
         let members = self.workloads.get(workload).into_iter().flat_map(|w| w.members.values());
         members.into_iter().any(|m| m.exit.is_some())
@@ -98,7 +103,7 @@ impl Arbiter {
             self.enter(&id, DrainState::CompletedMeanwhile, Reason::FinishedMeanwhile);
             self.send_to_all(&id, |_, _| Verb::Abort);
             self.dissolve_reservations_on(&id);
-        } else if state == DrainState::ResumePending {
+        } else if !state.is_closed() {
             self.enter(&id, DrainState::CompletedMeanwhile, Reason::EndedBeforeResume);
         }
     }

@@ -1,16 +1,19 @@
 //! What agents say about drains. Anything late, repeated or of another drain is ignored.
 
-use super::Arbiter;
+use super::{Arbiter, Output};
 use crate::checkpoint::Checkpoint;
 use crate::drain::{Drain, DrainMember, DrainState, Mode, REPLANS_MAX};
-use crate::id::{DrainId, NodeName};
-use crate::protocol::{DrainEvent, EventKind, Refusal};
+use crate::id::{DrainId, NodeName, WorkerId};
+use crate::protocol::{DrainEvent, EventKind, Order, Refusal, Verb};
 use crate::reason::Reason;
 use crate::workload::{Exit, Phase};
 
 impl Arbiter {
     pub(super) fn drain_event(&mut self, node: &NodeName, event: DrainEvent) {
         let DrainEvent { drain: id, epoch: _, worker, kind } = event;
+        if self.drains.get(&id).is_none_or(|d| !d.state.is_open()) {
+            return self.let_go(node, id, worker, &kind);
+        }
         let Some(drain) = self.drains.get(&id) else { return };
         let is_member = drain.members.get(&worker.rank).is_some_and(|m| m.node == *node);
         let is_current = drain.victim == worker.workload && drain.attempt == worker.attempt;
@@ -30,6 +33,25 @@ impl Arbiter {
             EventKind::Freed { killed, .. } => self.member_freed(&id, rank, killed),
             // The agent obeys a later arbiter than this one, or has let go as it was told: nothing to do.
             EventKind::Aborted | EventKind::StaleEpoch { .. } => {}
+        }
+    }
+
+    /// An agent still works on a drain that is over here: it was taken back while the agent was away.
+    fn let_go(&mut self, node: &NodeName, drain: DrainId, worker: WorkerId, kind: &EventKind) {
+        let is_at_work = match kind {
+            EventKind::Armed { .. } | EventKind::Durable { .. } | EventKind::SaveFailed { .. } => {
+                true
+            }
+            EventKind::Signalled
+            | EventKind::Refused { .. }
+            | EventKind::Exited(_)
+            | EventKind::Freed { .. }
+            | EventKind::Aborted
+            | EventKind::StaleEpoch { .. } => false,
+        };
+        if is_at_work {
+            let order = Order { drain, epoch: self.epoch(), worker, verb: Verb::Abort };
+            self.outputs.push(Output::Send { node: node.clone(), order });
         }
     }
 
@@ -68,6 +90,14 @@ impl Arbiter {
                 &[]
             }
         };
+        if drain.state == DrainState::Releasing && refusal == Refusal::NoWorker {
+            // It has told what it has, and this worker is not of it: there is nothing left to end.
+            return self.member_freed(id, rank, false);
+        }
+        if !modes.is_empty() && !modes.contains(&drain.plan.mode) {
+            // An answer to an order that has been replaced since.
+            return;
+        }
         let may_replan =
             drain.state == DrainState::Ordered && drain.refused_modes.len() < REPLANS_MAX;
         if modes.is_empty() || !may_replan {
@@ -190,11 +220,10 @@ impl Arbiter {
         let released_at =
             drain.history.iter().find(|t| t.state == DrainState::Releasing).map_or(now, |t| t.at);
         let running_since = workload.running_since.unwrap_or(drain.planned_at);
-        let ended_itself =
-            drain.plan.save_signal.is_some_and(|s| s.exits_after_save) && drain.saved_at.is_some();
+        let is_new = drain.saved_at.is_some_and(|at| at >= drain.planned_at);
+        let ended_itself = drain.plan.save_signal.is_some_and(|s| s.exits_after_save) && is_new;
         let unsaved_since = drain.saved_at.unwrap_or(running_since).max(running_since);
         let lost_ms = if ended_itself { 0 } else { released_at.ms_since(unsaved_since) };
-        let is_new = drain.saved_at.is_some_and(|at| at >= drain.planned_at);
         let account = &mut drain.account;
         account.lost_device_ms = devices.saturating_mul(lost_ms);
         account.idle_device_ms = devices.saturating_mul(now.ms_since(released_at));

@@ -121,6 +121,9 @@ impl Arbiter {
             account,
         };
         self.next_drain += 1;
+        if let Some(before) = self.last_drain_in(victim, DrainState::ResumePending) {
+            self.enter(&before, DrainState::CompletedMeanwhile, Reason::DrainedAgain);
+        }
         self.forget_closed_drains();
         self.drains.insert(id.clone(), drain);
         self.save_drain(&id);
@@ -303,6 +306,10 @@ impl Arbiter {
     /// A silent node's devices cannot be handed over: its gang is left alone, unless it was told to end.
     pub(super) fn deadline_passed(&mut self, id: &DrainId) {
         let Some(drain) = self.drains.get(id) else { return };
+        if self.has_succeeded_rank(&drain.victim) && !self.is_past_return(drain) {
+            // A gang that is about to be done is not started anew.
+            return self.abort_drain(id, Reason::FinishedMeanwhile);
+        }
         let silent = drain.members.values().map(|m| &m.node).find_map(|name| {
             let node = self.nodes.get(name);
             let silent_ms =

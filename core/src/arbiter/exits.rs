@@ -1,10 +1,11 @@
 //! How workers and workloads end, and when their devices are free again.
 
 use super::{Arbiter, DecisionKind, Output, Reply};
-use crate::drain::DrainState;
-use crate::id::{LauncherId, WorkerId, WorkloadName};
+use crate::drain::{DrainState, Mode};
+use crate::id::{DrainId, LauncherId, NodeName, WorkerId, WorkloadName};
+use crate::protocol::{Order, Verb};
 use crate::reason::Reason;
-use crate::workload::{Exit, Phase};
+use crate::workload::{Exit, Member, Phase};
 
 impl Arbiter {
     pub(super) fn report_exit(&mut self, worker: &WorkerId, launcher: &LauncherId, exit: Exit) {
@@ -101,8 +102,38 @@ impl Arbiter {
         self.decided(DecisionKind::Workload, Some(name), reason);
         self.save_workload(name);
         self.clear_ended_assignments(name);
+        self.end_orphans(name);
         self.drop_demand_of(name);
         self.dirty = true;
+    }
+
+    /// Workers of an ended workload whose launcher is gone: nobody else ends them and frees their devices.
+    pub(super) fn end_orphans(&mut self, name: &WorkloadName) {
+        let Some(workload) = self.workloads.get(name).filter(|w| w.phase.is_finished()) else {
+            return;
+        };
+        let is_orphan = |m: &&Member| m.started && m.exit.is_none() && m.detached_at.is_some();
+        let orphans = workload.members.iter().filter(|(_, m)| is_orphan(m));
+        let attempt = workload.attempt;
+        let targets: Vec<(NodeName, WorkerId)> = orphans
+            .filter_map(|(rank, m)| {
+                let worker = WorkerId { workload: name.clone(), attempt, rank: *rank };
+                Some((m.assignment.as_ref()?.node.clone(), worker))
+            })
+            .collect();
+        for (node, worker) in targets {
+            let Ok(drain) = format!("end-{}", self.next_drain).parse::<DrainId>() else { return };
+            self.next_drain += 1;
+            let grace_ms = self.config.release_grace_ms;
+            let hard_ms = self.config.drain_deadline_ms;
+            let prepare =
+                Verb::Prepare { mode: Mode::Kill, save_signal: None, baseline_step: None, hard_ms };
+            for verb in [prepare, Verb::Release { grace_ms }] {
+                let (drain, worker, epoch) = (drain.clone(), worker.clone(), self.config.epoch);
+                let order = Order { drain, epoch, worker, verb };
+                self.outputs.push(Output::Send { node: node.clone(), order });
+            }
+        }
     }
 
     /// Frees the devices of an ended workload's ranks of which nothing is left.
@@ -123,8 +154,10 @@ impl Arbiter {
                 // Its agent has the last word on a worker that it has seen.
                 (Some(Some(running)), _) => !running,
                 (Some(None), true) => true,
-                // Never seen by an agent: nothing is left once its launcher has let go of it.
-                (Some(None) | None, false) => member.exit.is_some() || member.detached_at.is_some(),
+                // Its agent, which is here, never saw it: nothing is left once its launcher has let go of it.
+                (Some(None), false) => member.exit.is_some() || member.detached_at.is_some(),
+                // A launcher that registered its worker while nobody could hear of it may have gone since.
+                (None, false) => member.exit.is_some(),
                 (None, true) => false,
             };
             if gone {

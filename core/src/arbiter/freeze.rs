@@ -39,9 +39,10 @@ impl Arbiter {
     pub(super) fn recover(&mut self) {
         let now = self.now;
         for workload in self.workloads.values_mut() {
+            let is_open = !workload.phase.is_finished();
             for member in workload.members.values_mut() {
                 member.detached_at = Some(now);
-                if let Some(assignment) = &member.assignment {
+                if let Some(assignment) = member.assignment.as_ref().filter(|_| is_open) {
                     self.awaited.insert(assignment.node.clone());
                 }
             }

@@ -14,16 +14,26 @@ const NODE_FORGOTTEN_MS: u64 = 3_600_000;
 
 impl Arbiter {
     pub(super) fn agent_connected(&mut self, name: &NodeName) {
+        // It counts from its first report on: until then nothing is known of what it has.
         let now = self.now;
-        let node = self.nodes.entry(name.clone()).or_insert_with(|| Node::new(now));
-        if !node.connected {
-            node.connected = true;
-            node.since = now;
-            self.node_decided(name, Reason::NodeConnected);
-        }
+        self.nodes.entry(name.clone()).or_insert_with(|| Node::new(now));
+    }
+
+    /// The node has said what it has.
+    fn connect(&mut self, name: &NodeName) {
+        let now = self.now;
+        let Some(node) = self.nodes.get_mut(name).filter(|n| !n.connected) else { return };
+        node.connected = true;
+        node.since = now;
+        self.node_decided(name, Reason::NodeConnected);
         self.awaited.remove(name);
-        self.dirty = true;
         self.resend_orders(name);
+        let ended =
+            self.workloads.values().filter(|w| w.phase.is_finished() && w.device_count() > 0);
+        for ended in ended.map(|w| w.spec.name.clone()).collect::<Vec<_>>() {
+            self.clear_ended_assignments(&ended);
+            self.end_orphans(&ended);
+        }
     }
 
     pub(super) fn agent_disconnected(&mut self, name: &NodeName) {
@@ -76,6 +86,7 @@ impl Arbiter {
         if report.full {
             self.check_unreported(name);
         }
+        self.connect(name);
     }
 
     /// The workload, if `worker` is of its current attempt and assigned to `node`.
@@ -90,12 +101,14 @@ impl Arbiter {
         let Some(workload) = self.current(node, id) else { return };
         let name = id.workload.clone();
         if let Some(member) = workload.members.get_mut(&id.rank)
-            && !member.started
+            && (!member.started || (report.running && member.vanished_at.is_some()))
         {
             member.started = true;
+            member.vanished_at = None;
             self.outputs.push(Output::SaveWorkload(name.clone()));
         }
         self.take_measurements(&name, report);
+        self.take_checkpoint(&name);
         self.check_started(&name);
         self.check_resumed(&name, report);
         if !report.running {
@@ -104,22 +117,54 @@ impl Arbiter {
     }
 
     fn take_measurements(&mut self, name: &WorkloadName, report: &WorkerReport) {
-        let now = self.now;
         let Some(workload) = self.workloads.get_mut(name) else { return };
-        let before = (workload.profile.clone(), workload.checkpoint.clone());
+        let before = workload.profile.clone();
         let profile = &mut workload.profile;
         profile.step_ms = report.step_ms.or(profile.step_ms);
         profile.save_interval_ms = report.save_interval_ms.or(profile.save_interval_ms);
         profile.save_ms = report.save_ms.or(profile.save_ms);
-        if let (Some(checkpoint), Some(age_ms)) = (&report.checkpoint, report.checkpoint_age_ms)
-            && workload.checkpoint.as_ref() != Some(checkpoint)
-        {
-            workload.checkpoint = Some(checkpoint.clone());
-            workload.checkpoint_at = Some(now.minus_ms(age_ms));
-        }
-        if before != (workload.profile.clone(), workload.checkpoint.clone()) {
+        if before != workload.profile {
             self.save_workload(name);
         }
+    }
+
+    /// The gang's checkpoint is the newest of which every rank has its part: the lowest of the ranks' newest.
+    fn take_checkpoint(&mut self, name: &WorkloadName) {
+        let Some(workload) = self.workloads.get(name) else { return };
+        let reports: Vec<&WorkerReport> = self.reports_of(workload).collect();
+        if reports.len() < workload.members.len() {
+            return;
+        }
+        let Some(reports) = reports
+            .iter()
+            .map(|r| r.checkpoint.as_ref().map(|c| (c, *r)))
+            .collect::<Option<Vec<_>>>()
+        else {
+            return;
+        };
+        let Some((checkpoint, report)) = reports.into_iter().min_by_key(|(c, _)| c.step) else {
+            return;
+        };
+        if workload.checkpoint.as_ref() == Some(checkpoint) {
+            return;
+        }
+        // One that was there at the agent's first look is of unknown age: the work since the one before counts.
+        let is_seen = report.checkpoint_is_of_this_attempt;
+        let age_ms = report.checkpoint_age_ms.filter(|_| is_seen);
+        let at = age_ms.map(|age_ms| self.now.minus_ms(age_ms));
+        let checkpoint = checkpoint.clone();
+        let Some(workload) = self.workloads.get_mut(name) else { return };
+        workload.checkpoint = Some(checkpoint);
+        workload.checkpoint_at = at.or(workload.checkpoint_at);
+        self.save_workload(name);
+    }
+
+    fn reports_of(&self, workload: &Workload) -> impl Iterator<Item = &WorkerReport> {
+        let (name, attempt) = (workload.spec.name.clone(), workload.attempt);
+        workload.members.iter().filter_map(move |(rank, member)| {
+            let id = WorkerId { workload: name.clone(), attempt, rank: *rank };
+            self.nodes.get(&member.assignment.as_ref()?.node)?.workers.get(&id)
+        })
     }
 
     /// All ranks run: whoever was drained for this workload has handed over.

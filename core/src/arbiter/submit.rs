@@ -34,11 +34,14 @@ impl Arbiter {
         let name = spec.name.clone();
         let ended = self.workloads.get(&name).is_some_and(|w| w.phase.is_finished());
         if ended {
-            self.replace_ended(&name, &launcher)?;
+            self.check_replaceable(&name, &launcher)?;
         }
-        if !self.workloads.contains_key(&name) {
+        if ended || !self.workloads.contains_key(&name) {
             self.check_limits()?;
-            self.workloads.insert(name.clone(), new_workload(spec.clone(), self.now));
+            // Attempts go on counting, so that no worker of the new one is taken for one of the old.
+            let attempt = self.workloads.get(&name).map_or(0, |w| w.attempt);
+            let workload = Workload { attempt, ..new_workload(spec.clone(), self.now) };
+            self.workloads.insert(name.clone(), workload);
             self.decided(DecisionKind::Submit, Some(&name), Reason::Submitted);
         }
         let now = self.now;
@@ -60,14 +63,13 @@ impl Arbiter {
     }
 
     /// An ended workload makes room for a new one of the same name once nothing of it is left.
-    fn replace_ended(&mut self, name: &WorkloadName, launcher: &LauncherId) -> Result<(), Reason> {
+    fn check_replaceable(&self, name: &WorkloadName, launcher: &LauncherId) -> Result<(), Reason> {
         let Some(workload) = self.workloads.get(name) else { return Ok(()) };
         let is_repeat = workload.members.values().any(|m| m.launcher == *launcher);
         let holds = workload.members.values().any(|m| m.assignment.is_some());
         if is_repeat || holds {
             return Err(Reason::AlreadyFinished { workload: name.clone() });
         }
-        self.forget_workload(&name.clone());
         Ok(())
     }
 
@@ -166,6 +168,7 @@ impl Arbiter {
         member.detached_at.get_or_insert(now);
         self.save_workload(name);
         self.clear_ended_assignments(name);
+        self.end_orphans(name);
     }
 
     fn member_of(
@@ -208,13 +211,17 @@ impl Arbiter {
 
     fn launcher_trouble(&self, workload: &Workload) -> Option<(Phase, Reason)> {
         for (rank, member) in &workload.members {
+            if member.exit.is_some() {
+                continue;
+            }
             let away_ms = member.detached_at.map_or(0, |at| self.now.ms_since(at));
             if !member.started && away_ms >= self.config.launcher_gone_ms {
                 let reason = Reason::LauncherGone { rank: *rank, after_ms: Ms(away_ms) };
                 return Some((Phase::Cancelled, reason));
             }
-            let waited_ms = self.now.ms_since(workload.phase_since);
             let node = member.assignment.as_ref().and_then(|a| self.nodes.get(&a.node));
+            let since = node.map_or(workload.phase_since, |n| n.since.max(workload.phase_since));
+            let waited_ms = self.now.ms_since(since);
             let is_late =
                 workload.phase == Phase::Admitted && waited_ms >= self.config.start_timeout_ms;
             if is_late && !member.started && node.is_some_and(|n| n.connected) {

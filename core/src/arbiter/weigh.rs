@@ -135,8 +135,11 @@ impl Arbiter {
         chosen: &[WorkloadName],
     ) -> Vec<Output> {
         let is_chosen = |c: &&Weighed| chosen.contains(&c.workload);
-        let chosen_device_ms =
-            candidates.iter().filter(is_chosen).map(|c| c.cost.cost_device_ms).sum();
+        let chosen_device_ms = candidates
+            .iter()
+            .filter(is_chosen)
+            .map(|c| c.cost.cost_device_ms)
+            .fold(0, u64::saturating_add);
         let weighed = candidates.iter().filter(|c| c.verdict == Verdict::Eligible);
         let decide = |c: &Weighed| {
             let Cost { cost_device_ms, at_risk_device_ms, .. } = c.cost;

@@ -122,7 +122,7 @@ fn drain() -> Drain {
         history: vec![Transition {
             at: Time(1_764_000_000_001),
             state: DrainState::Planned,
-            reason: Reason::NoBeneficiary,
+            reason: Reason::Unfrozen,
         }],
         account: Account {
             at_risk_device_ms: 1,

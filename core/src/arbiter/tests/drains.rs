@@ -264,3 +264,69 @@ fn waiting_for_a_drain_asks_for_no_more_wakes_than_its_timers_need() {
     let deadline_at = bench.drain("drain-1").deadline_at;
     assert_eq!(outputs, [Output::WakeAt(deadline_at)]);
 }
+
+#[test]
+fn many_refusals_of_one_order_are_one_refusal_and_break_nothing() {
+    let ranks: Vec<String> = (0..40).map(|i| format!("n{i:02}")).collect();
+    let nodes: Vec<&str> = ranks.iter().map(String::as_str).collect();
+    let mut bench = Bench::new(&nodes, 80);
+    let signal = Some(SaveSignal { number: 10, exits_after_save: false });
+    let spec = WorkloadSpec { save_signal: signal, ..Bench::spec("train", 10, 40, 2) };
+    bench.submit(&spec, &nodes);
+    bench.start("train");
+    bench.now += 60_000;
+    bench.submit(&Bench::spec("serve", 30, 1, 2), &nodes);
+    bench.sent();
+    for rank in 0..40 {
+        let refusal = Refusal::NoHandler;
+        bench.event(
+            "drain-1",
+            "train",
+            rank,
+            EventKind::Refused { refusal, detail: String::new() },
+        );
+    }
+    assert_eq!(bench.sent().len(), 40, "planned again once");
+    for rank in 0..40 {
+        bench.event("drain-1", "train", rank, ARMED);
+    }
+    for rank in 0..40 {
+        bench.event("drain-1", "train", rank, durable(checkpoint(50)));
+    }
+    assert_eq!(bench.drain("drain-1").state, DrainState::Releasing);
+    let reply = bench.give(Input::Freeze { why: "test".to_owned() });
+    assert_eq!(reply, Some(Reply::Frozen { aborted_drains: 0 }));
+}
+
+#[test]
+fn an_agent_that_still_works_on_a_drain_that_is_over_is_told_to_let_go() {
+    let mut bench = Bench::preempting();
+    bench.give(Input::Cancel { workload: name("serve") });
+    bench.sent();
+    bench.event("drain-1", "train", 0, ARMED);
+    assert_eq!(bench.sent(), ["a:abort"]);
+    bench.event("drain-1", "train", 0, EventKind::Aborted);
+    assert_eq!(bench.sent(), [""; 0]);
+}
+
+#[test]
+fn a_release_on_a_node_that_lost_its_records_ends_when_it_has_nothing_of_the_worker() {
+    let mut bench = Bench::preempting();
+    for rank in 0..2 {
+        bench.event("drain-1", "train", rank, ARMED);
+    }
+    for rank in 0..2 {
+        bench.event("drain-1", "train", rank, durable(checkpoint(50)));
+    }
+    let members = [bench.worker("train", 0), bench.worker("train", 1)];
+    for (node, worker) in members {
+        let refusal = Refusal::NoWorker;
+        bench.event_from(
+            &node,
+            "drain-1",
+            worker,
+            EventKind::Refused { refusal, detail: String::new() },
+        );
+    }
+    assert_eq!(bench.phase("train"), Phase::Pending);
+}

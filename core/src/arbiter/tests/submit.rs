@@ -115,3 +115,35 @@ fn an_ended_name_can_be_used_again() {
     assert_eq!(bench.give(again), Some(Reply::Submitted(Ok(()))));
     assert_eq!(bench.phase("train"), Phase::Pending);
 }
+
+#[test]
+fn a_cancelled_worker_whose_launcher_is_gone_is_ended_by_its_agent() {
+    let mut bench = Bench::new(&["a"], 2);
+    bench.submit(&Bench::spec("train", 10, 1, 2), &["a"]);
+    bench.start("train");
+    let launcher = Bench::launcher("train", 0);
+    bench.give(Input::Detach { workload: name("train"), rank: 0, launcher });
+    assert_eq!(bench.phase("train"), Phase::Running, "a worker outlives its launcher");
+    bench.give(Input::Cancel { workload: name("train") });
+    assert_eq!(bench.sent(), ["a:prepare KILL", "a:release"]);
+    assert_eq!(bench.workload("train").device_count(), 2, "until it is seen to be gone");
+}
+
+#[test]
+fn devices_of_a_worker_nobody_could_hear_of_stay_taken_until_its_node_has_told_what_it_has() {
+    let mut bench = Bench::new(&["a"], 2);
+    bench.submit(&Bench::spec("train", 10, 1, 2), &["a"]);
+    let (node, _) = bench.worker("train", 0);
+    let launcher = Bench::launcher("train", 0);
+    bench.give(Input::AgentDisconnected { node: node.clone() });
+    bench.give(Input::Detach { workload: name("train"), rank: 0, launcher });
+    bench.wait(30_000);
+    assert_eq!(bench.phase("train"), Phase::Cancelled);
+    assert_eq!(bench.workload("train").device_count(), 2);
+    bench.give(Input::AgentConnected { node: node.clone() });
+    bench.submit(&Bench::spec("other", 10, 1, 2), &["a"]);
+    assert_eq!(bench.phase("other"), Phase::Pending, "its agent has not spoken yet");
+    bench.connect("a");
+    assert_eq!(bench.workload("train").device_count(), 0, "it has nothing of it");
+    assert_eq!(bench.phase("other"), Phase::Admitted);
+}
