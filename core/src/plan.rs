@@ -103,7 +103,9 @@ impl Situation<'_> {
             let left_ms = interval.checked_sub(self.unsaved_ms).unwrap_or(interval);
             left_ms.saturating_add(REACTION_MS)
         });
-        Ok((until_next, self.device_ms(self.step())))
+        // Of unknown distance it may not come in time: then all that is at risk is lost.
+        let lost_ms = if until_next.is_some() { self.step() } else { self.unsaved_ms };
+        Ok((until_next, self.device_ms(lost_ms)))
     }
 
     /// The step in progress ends, the save keeps the devices idle.
@@ -163,23 +165,27 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
     }
 }
 
-/// The least loss within the deadline; where only a kill is left, a boundary of unknown distance is waited for first.
+/// The least loss within the deadline.
+///
+/// A kill is weighed against a save only where step and save were measured: an assumption must not cost
+/// work that could be saved. Where no save is known to fit, a boundary of unknown distance is waited for
+/// before anything is thrown away, if the deadline leaves room for any save at all.
 fn choose(situation: &Situation<'_>, estimates: &[(Mode, Estimate)]) -> Mode {
     let known = |(mode, estimate): &(Mode, Estimate)| {
         let (delay, loss_device_ms) = *estimate.as_ref().ok()?;
         let delay_ms = delay.filter(|delay_ms| *delay_ms <= situation.deadline_ms)?;
         Some(Score { loss_device_ms, delay_ms, mode: *mode })
     };
-    let best = estimates.iter().filter_map(known).min();
-    let kill_loss_device_ms = match best {
-        Some(Score { mode: Mode::Kill, loss_device_ms, .. }) => loss_device_ms,
-        Some(best) => return best.mode,
-        None => u64::MAX,
+    let saving = estimates.iter().filter(|(mode, _)| *mode != Mode::Kill).filter_map(known).min();
+    let Some(saving) = saving else {
+        let is_blind = |(_, estimate): &&(Mode, Estimate)| matches!(estimate, Ok((None, _)));
+        let has_room = situation.step().saturating_add(situation.save()) <= situation.deadline_ms;
+        let blind = estimates.iter().find(is_blind).filter(|_| has_room);
+        return blind.map_or(Mode::Kill, |(mode, _)| *mode);
     };
-    let blind = estimates.iter().find(|(_, estimate)| {
-        matches!(estimate, Ok((None, loss_device_ms)) if *loss_device_ms < kill_loss_device_ms)
-    });
-    blind.map_or(Mode::Kill, |(mode, _)| *mode)
+    let is_measured = situation.step_ms.is_some() && situation.save_ms.is_some();
+    let kill = estimates.iter().find(|(mode, _)| *mode == Mode::Kill).and_then(known);
+    kill.filter(|kill| is_measured && *kill < saving).map_or(saving.mode, |kill| kill.mode)
 }
 
 /// True if some mode that saves is possible in itself and was left out only for its delay.

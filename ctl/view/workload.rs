@@ -148,7 +148,9 @@ impl WorkloadView {
 
     /// Devices that the whole gang asks for, all kinds together (saturating).
     pub(crate) fn devices_asked(&self) -> u64 {
-        let per_rank = self.resources.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
+        // As for the arbiter: what has a domain in its name is a device, the rest is quota alone.
+        let devices = self.resources.iter().filter(|(resource, _)| resource.contains('/'));
+        let per_rank = devices.fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
         per_rank.saturating_mul(self.nnodes.into())
     }
 

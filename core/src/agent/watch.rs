@@ -101,6 +101,9 @@ impl Agent {
         for key in self.keys_of(id, Stage::awaits_checkpoint) {
             self.look_for_checkpoint(&key);
         }
+        for key in self.keys_of(id, |stage| stage == Stage::Releasing) {
+            self.look_for_parting_checkpoint(&key);
+        }
     }
 
     /// The durable predicate of one rank: a complete checkpoint newer than the baseline.
@@ -129,6 +132,18 @@ impl Agent {
         self.journal(hand.clone());
         self.outputs.push(Output::WatchEvery { worker: key.1.clone(), period_ms: 0 });
         self.tell_outcome(key, epoch, &hand);
+    }
+
+    /// A worker that saves when it is told to end has lost nothing.
+    fn look_for_parting_checkpoint(&mut self, key: &(DrainId, WorkerId)) {
+        let Some(hand) = self.hands.get(key) else { return };
+        let scan = self.workers.get(&key.1).and_then(|w| w.scan.as_ref());
+        let known = hand.durable.as_ref().map(|c| c.step).max(hand.baseline_step);
+        let found = scan.and_then(CheckpointScan::newest).filter(|c| Some(c.step) > known).cloned();
+        let Some(checkpoint) = found else { return };
+        let hand = Hand { durable: Some(checkpoint), ..hand.clone() };
+        self.journal(hand.clone());
+        self.tell_outcome(key, hand.epoch, &hand);
     }
 
     pub(super) fn exited(&mut self, id: &WorkerId, exit: Exit) {

@@ -127,11 +127,12 @@ impl Arbiter {
         self.forget_closed_drains();
         self.drains.insert(id.clone(), drain);
         self.save_drain(&id);
-        self.drain_decided(&id, victim, cause);
+        self.drain_decided(&id, victim, cause.clone());
         let now = self.now;
         if let Some(workload) = self.workloads.get_mut(victim) {
             workload.last_drain = Some(id.clone());
             workload.phase = Phase::Draining;
+            workload.reason = cause;
             workload.phase_since = now;
             workload.profile.drained_at.retain(|at| now.ms_since(*at) < HOUR_MS);
             workload.profile.drained_at.truncate(DRAINS_REMEMBERED_MAX - 1);

@@ -14,7 +14,7 @@ use crate::place::{Free, RankDemand, is_device, place};
 use crate::reason::Reason;
 use crate::unit::Time;
 use crate::victims;
-use crate::workload::{Assignment, Phase, Reservation, Workload};
+use crate::workload::{Assignment, Member, Phase, Reservation, Workload};
 
 type Placement = BTreeMap<u32, Assignment>;
 
@@ -67,7 +67,7 @@ impl Arbiter {
 
     fn consider(&mut self, name: &WorkloadName) {
         let Some(workload) = self.workloads.get(name) else { return };
-        if let Some(reason) = not_ready(workload) {
+        if let Some(reason) = not_ready(workload, self.now) {
             return self.wait(name, reason);
         }
         if self.consider_reservation(name) {
@@ -317,14 +317,20 @@ impl Arbiter {
     }
 }
 
+/// How long after a submission its launcher's watch is expected.
+const LAUNCHER_EXPECTED_MS: u64 = 2_000;
+
 /// Why a workload cannot be considered at all yet.
-fn not_ready(workload: &Workload) -> Option<Reason> {
+fn not_ready(workload: &Workload, now: Time) -> Option<Reason> {
     if !workload.is_complete() {
         let have = u32::try_from(workload.members.len()).unwrap_or(u32::MAX);
         return Some(Reason::GangIncomplete { have, want: workload.spec.nnodes });
     }
-    let away = workload.members.iter().find(|(_, m)| m.detached_at.is_some());
-    away.map(|(rank, _)| Reason::WaitingForLauncher { rank: *rank })
+    let away = |m: &Member| m.detached_at.map(|at| now.ms_since(at));
+    let (rank, away_ms) = workload.members.iter().find_map(|(rank, m)| Some((*rank, away(m)?)))?;
+    // It has just been submitted; its watch is on the way.
+    let is_new = workload.reason == Reason::Submitted && away_ms < LAUNCHER_EXPECTED_MS;
+    Some(if is_new { Reason::Submitted } else { Reason::WaitingForLauncher { rank } })
 }
 
 fn demands(workload: &Workload) -> Vec<RankDemand<'_>> {

@@ -111,3 +111,29 @@ fn a_declared_signal_goes_before_a_boundary_of_unknown_distance() {
     let refused = BTreeMap::from([(Mode::Signal, "no-handler".to_owned())]);
     assert_eq!(plan(&Situation { refused: &refused, ..blind }).mode, Mode::Boundary);
 }
+
+#[test]
+fn an_assumed_save_time_does_not_make_a_kill_cheaper_than_a_declared_signal() {
+    let none = BTreeMap::new();
+    let signal = Some(SaveSignal { number: 10, exits_after_save: false });
+    let young = Situation {
+        unsaved_ms: 14_000,
+        checkpoint_seen: false,
+        step_ms: None,
+        save_ms: None,
+        save_interval_ms: None,
+        save_signal: signal,
+        deadline_ms: 20_000,
+        ..seed(&none)
+    };
+    assert_eq!(plan(&young).mode, Mode::Signal);
+    let measured = Situation { step_ms: Some(5_000), save_ms: Some(10_000), ..young };
+    assert_eq!(plan(&measured).mode, Mode::Kill, "what is known to cost more is not done");
+}
+
+#[test]
+fn an_unknown_boundary_does_not_pass_a_deadline_that_is_too_short_for_any_save() {
+    let none = BTreeMap::new();
+    let blind = Situation { save_interval_ms: None, deadline_ms: 2_000, ..seed(&none) };
+    assert_eq!(plan(&blind).mode, Mode::Kill);
+}

@@ -57,3 +57,17 @@ fn refusal_codes_are_distinct() {
     let codes: BTreeSet<&str> = Refusal::ALL.into_iter().map(Refusal::code).collect();
     assert_eq!(codes.len(), Refusal::ALL.len());
 }
+
+#[test]
+fn a_checkpoint_written_on_the_way_out_counts() {
+    let mut bench = Bench::new();
+    bench.order(boundary());
+    bench.order(Verb::Commit);
+    bench.wait(60_000);
+    bench.order(RELEASE);
+    bench.log();
+    bench.scan(&[40, 47], None);
+    assert_eq!(bench.log(), ["journal releasing", "durable 47"]);
+    bench.scan(&[40, 47], None);
+    assert_eq!(bench.log(), [""; 0], "once");
+}

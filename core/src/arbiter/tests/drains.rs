@@ -21,7 +21,7 @@ fn a_gang_is_drained_at_its_boundary_and_resumes_from_the_saved_step() {
     assert_eq!(bench.sent(), ["a:release", "b:release"]);
 
     bench.now += 40;
-    assert_eq!(bench.exit("train", 1, 0, Exit::Signal(15)), (true, "started"));
+    assert_eq!(bench.exit("train", 1, 0, Exit::Signal(15)), (true, "preempted-for"));
     let (node, worker) = bench.worker("train", 1);
     bench.event("drain-1", "train", 0, freed());
     assert_eq!(bench.phase("serve"), Phase::Pending, "half of the gang's devices are not enough");
@@ -192,7 +192,7 @@ fn a_gang_that_ends_by_itself_during_the_drain_has_succeeded() {
     for rank in 0..2 {
         bench.event("drain-1", "train", rank, ARMED);
     }
-    assert_eq!(bench.exit("train", 1, 0, Exit::Code(0)), (false, "started"));
+    assert_eq!(bench.exit("train", 1, 0, Exit::Code(0)), (false, "preempted-for"));
     assert_eq!(bench.exit("train", 1, 1, Exit::Code(0)), (false, "succeeded"));
     assert_eq!(bench.drain("drain-1").state, DrainState::CompletedMeanwhile);
     assert_eq!(bench.phase("train"), Phase::Succeeded);
