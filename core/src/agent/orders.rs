@@ -212,7 +212,11 @@ impl Agent {
             // Nothing was done and nothing will be: as good as aborted.
             return self.tell(key, epoch, EventKind::Aborted);
         };
-        if !matches!(hand.stage, Stage::Releasing | Stage::Freed | Stage::Aborted) {
+        if matches!(hand.stage, Stage::Releasing | Stage::Freed) {
+            // It cannot be taken back. No answer: an answer to which the arbiter says abort again would go on for ever.
+            return;
+        }
+        if hand.stage != Stage::Aborted {
             let mut hand = hand.clone();
             hand.enter(self.now, Stage::Aborted);
             self.journal(hand);

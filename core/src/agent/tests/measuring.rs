@@ -71,3 +71,16 @@ fn a_checkpoint_written_on_the_way_out_counts() {
     bench.scan(&[40, 47], None);
     assert_eq!(bench.log(), [""; 0], "once");
 }
+
+#[test]
+fn an_abort_that_comes_too_late_is_not_answered() {
+    let mut bench = Bench::new();
+    bench.order(boundary());
+    bench.order(Verb::Commit);
+    bench.scan(&[40, 50], None);
+    bench.order(RELEASE);
+    bench.log();
+    bench.order(Verb::Abort);
+    bench.order(Verb::Abort);
+    assert_eq!(bench.log(), [""; 0]);
+}
