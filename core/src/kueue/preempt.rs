@@ -13,9 +13,10 @@ mod fair_order;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::flavor::Assignment;
 use super::name::{FlavorResource, WorkloadKey};
 use super::quota::NodeId;
-use super::snapshot::Running;
+use super::snapshot::{QueueState, Running};
 use super::topology::TopologyDemand;
 use super::whatif::WhatIf;
 use super::workload::{Usage, Workload};
@@ -37,6 +38,21 @@ pub struct Claim<'a> {
     pub usage: Usage,
     /// What must be placed; it fits only if there is room for that too.
     pub topology: TopologyDemand<'a>,
+}
+
+impl<'a> Claim<'a> {
+    /// What `workload` lacks of the flavors in `assignment`, places aside.
+    #[must_use]
+    pub fn of_quota(workload: &'a Workload, queue: &QueueState, assignment: &Assignment) -> Self {
+        let usage = assignment.usage.iter().filter(|(_, amount)| **amount > 0);
+        Self {
+            workload,
+            node: queue.node,
+            contested: assignment.contested().collect(),
+            usage: usage.map(|(fr, &amount)| (fr.clone(), amount)).collect(),
+            topology: TopologyDemand::default(),
+        }
+    }
 }
 
 /// How victims are chosen.
