@@ -33,7 +33,7 @@ fn kind_of(text: &str) -> ProblemKind {
 
 #[test]
 fn ten_thousand_queues_are_read_and_no_more() {
-    let queues = parse(&many_queues(QUEUES_MAX)).unwrap();
+    let queues = parse(&many_poor_queues(QUEUES_MAX)).unwrap();
     assert_eq!(queues.setup.queues.len(), QUEUES_MAX);
     assert_eq!(
         told(&many_poor_queues(QUEUES_MAX + 1)),
@@ -113,9 +113,7 @@ fn aliases_in_good_faith_are_read() {
 #[test]
 fn the_largest_file_of_small_values_is_answered() {
     let limit = usize::try_from(FILE_BYTES_MAX).unwrap();
-    for text in ["- \n".repeat(limit / 3), "[],".repeat(limit / 3)] {
-        assert!(parse(&text).is_err());
-    }
+    assert_eq!(kind_of(&"[],".repeat(limit / 3)), ProblemKind::BadYaml);
 }
 
 #[test]
