@@ -13,6 +13,9 @@ use crate::paint::good;
 use crate::table::Sheet;
 use crate::text::{NOTHING, count, safe};
 
+/// Most pairs of flavor and node that are compared; beyond it nodes are not counted.
+const MATCHES_MAX: usize = 20_000_000;
+
 /// The whole configuration.
 pub(super) fn text(queues: &Queues) -> String {
     let setup = &queues.setup;
@@ -111,13 +114,14 @@ fn flavor_row(flavor: &ResourceFlavor, queues: &Queues) -> Vec<String> {
         if list.is_empty() { NOTHING.to_owned() } else { safe(&list.join(",")) }
     };
     let nodes = &queues.setup.nodes;
+    let is_counted = !nodes.is_empty() && nodes.len() * queues.setup.flavors.len() <= MATCHES_MAX;
     let own = nodes.iter().filter(|node| selector_matches(&flavor.node_labels, &node.labels));
     vec![
         safe(flavor.name.as_str()),
         or_none(labels),
         or_none(taints),
         flavor.topology.as_ref().map_or(NOTHING.to_owned(), |name| safe(name.as_str())),
-        if nodes.is_empty() { NOTHING.to_owned() } else { own.count().to_string() },
+        if is_counted { own.count().to_string() } else { NOTHING.to_owned() },
     ]
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use super::{SAMPLE, notes, told};
+use super::{SAMPLE, changed, notes, told};
 use crate::queues::{
     FILE_BYTES_MAX, NOTES_MAX, PROBLEMS_MAX, ProblemKind, QUEUES_MAX, load, parse,
 };
@@ -73,6 +73,23 @@ fn files_beyond_the_limit_are_refused_unread() {
         load(&["/no/such/file"]).unwrap_err().to_string(),
         "/no/such/file: cannot be read: No such file or directory (os error 2)"
     );
+}
+
+#[test]
+fn long_names_are_not_repeated_whole() {
+    let long = "x".repeat(1_000_000);
+    for text in [
+        format!("apiVersion: kueue.x-k8s.io/v1beta1\nkind: {long}\nmetadata: {{name: {long}}}\n"),
+        format!("apiVersion: {long}.kueue.x-k8s.io/v1\nkind: A\n"),
+        changed("clusterQueue: research", &format!("clusterQueue: {long}")),
+        changed("labels: {team: a}", &format!("name{long}: 7")),
+        changed("{accelerator: l4}", &format!("{{? {long} : l4}}")),
+        changed("{controllerName: example.com/quota}", &format!("{{? {long} : l4}}")),
+    ] {
+        let told = told(&text);
+        let beginning: String = told.chars().take(300).collect();
+        assert!(told.len() < 1_000, "{} bytes: {beginning}", told.len());
+    }
 }
 
 #[test]

@@ -41,6 +41,31 @@ fn a_queue_that_admits_nothing_is_told() {
 }
 
 #[test]
+fn a_local_queue_in_a_namespace_that_is_not_let_in_is_told() {
+    let to = "clusterQueue: serving";
+    check_notes(
+        "clusterQueue: research",
+        to,
+        &expect![[
+            r#"[namespace-not-admitted] -: document 7, line 73 (LocalQueue "team-a"): leads to ClusterQueue "serving", whose namespaceSelector does not let the namespace "ml" in; its labels are not known: add the Namespace, or mend the selector"#
+        ]],
+    );
+    let namespace = |labels: &str| {
+        format!(
+            "{to}}}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: ml, labels: {{{labels}}}}}\nspec: {{finalizers: [kubernetes]"
+        )
+    };
+    check_notes("clusterQueue: research", &namespace("team: serving"), &expect![[""]]);
+    check_notes(
+        "clusterQueue: research",
+        &namespace("team: serving, stage: test"),
+        &expect![[
+            r#"[namespace-not-admitted] -: document 7, line 73 (LocalQueue "team-a"): leads to ClusterQueue "serving", whose namespaceSelector does not let the namespace "ml" in; mend one of the two"#
+        ]],
+    );
+}
+
+#[test]
 fn a_check_that_is_not_active_is_told() {
     check_notes(
         "spec: {controllerName: example.com/quota}",
