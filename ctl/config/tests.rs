@@ -141,7 +141,7 @@ fn problems_are_one_a_line_with_their_codes() {
     expect![[r#"
         the configuration cannot be used: 2 problems
           -: document 2, line 6 (ClusterQueue "research"): spec.resourceGroups[0].flavors[0].resources[0].nominalQuota is "four" but must be a quantity, such as 4, "1.5", "500m" or "16Gi" [bad-quantity]
-          -: document 4, line 33 ("Cohort\u{1b}[2J" "all"): kind is "Cohort\u{1b}[2J", which Kueue does not have; known are AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology, WorkloadPriorityClass [unknown-kind]"#]].assert_eq(&failure.message);
+          -: document 4, line 33 ("Cohort\u{1b}[2J" "all"): kind is "Cohort\u001b[2J", which Kueue does not have; known are AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology, WorkloadPriorityClass [unknown-kind]"#]].assert_eq(&failure.message);
     let view = view::CheckView::of_problems(&problems);
     let text = encode(Format::Yaml, &Document::new("ConfigCheck", &view)).unwrap().unwrap();
     expect![[r#"
@@ -165,7 +165,7 @@ fn problems_are_one_a_line_with_their_codes() {
           object_name: all
           path: kind
           message: >-
-            is "Cohort\u{1b}[2J", which Kueue does not have; known are AdmissionCheck,
+            is "Cohort\u001b[2J", which Kueue does not have; known are AdmissionCheck,
             ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology, WorkloadPriorityClass
         problems_left_out: 0
         notes: []
