@@ -116,7 +116,7 @@ fn task(object: &mut Object<'_>) -> Option<Task> {
         ("config.kueue.x-k8s.io", "Configuration") => {
             Some(Task::Skip("how the engine decides is not read from a file of queues"))
         }
-        (group, _) if group.ends_with("kueue.x-k8s.io") => {
+        (group, _) if group.ends_with(".kueue.x-k8s.io") => {
             kind_field.problem(ProblemKind::UnknownKind, || {
                 let (kind, group) = (kind_field.shown(), shorten(group));
                 format!("is {kind}, which is not a kind of {group} known here; take it out")
