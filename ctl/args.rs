@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 
 use sluice::net::{ARBITER_DEFAULT, Address};
 
+use crate::config::ConfigArgs;
 use crate::control::{CancelArgs, FreezeArgs};
 use crate::demo::DemoArgs;
 use crate::describe::DescribeArgs;
@@ -101,6 +102,8 @@ pub(crate) enum Command {
     Unfreeze,
     /// Shows what checkpoint-drain is worth, on this machine in about a minute.
     Demo(DemoArgs),
+    /// Looks at files of queues: what is wrong with them, or what they define.
+    Config(ConfigArgs),
     /// Prints a completion script for a shell.
     Completion(CompletionArgs),
     /// Prints the versions of this program and of the arbiter.

@@ -16,6 +16,7 @@ use failure::{EXIT_USAGE, Failure};
 
 mod args;
 mod ask;
+mod config;
 mod connect;
 mod control;
 mod demo;
@@ -94,6 +95,7 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::Unfreeze => done(control::unfreeze(global).await),
             Command::Demo(args) => demo::demo(global, args).await,
             Command::Version => done(control::version(global).await),
+            Command::Config(args) => config::config(global, &args),
             Command::Completion(args) => done(completion(&args)),
             Command::DemoTrain(_) | Command::DemoServe(_) => {
                 unreachable!("main() runs these without a runtime")
