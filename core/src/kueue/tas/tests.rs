@@ -3,6 +3,7 @@
 mod degraded;
 mod facts;
 mod matching;
+mod memory;
 mod moves;
 mod property;
 

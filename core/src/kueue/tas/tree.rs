@@ -128,6 +128,11 @@ impl Tree {
         self.leaves().start
     }
 
+    /// The leaf with this row in the capacity table.
+    pub(super) fn leaf(&self, row: usize) -> DomainId {
+        self.first_leaf() + id(row)
+    }
+
     pub(super) fn children(&self, domain: DomainId) -> Range<DomainId> {
         self.domains[ix(domain)].children.clone()
     }
