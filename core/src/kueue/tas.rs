@@ -31,6 +31,7 @@ mod place;
 mod plan;
 mod recall;
 mod replace;
+mod replace_several;
 mod shape;
 mod snapshot;
 mod subset;

@@ -6,6 +6,7 @@ mod matching;
 mod memory;
 mod moves;
 mod property;
+mod several;
 
 use crate::kueue::name::PodSetName;
 use crate::kueue::workload::{
