@@ -189,10 +189,10 @@ impl Counter {
         if let Err(state) = self.judge(tables, row) {
             return (state, 0);
         }
+        let (capacity, used) = (&tables.capacity.row(row)[1..], tables.used.row(row));
+        let left_out = tables.left_out.row(row);
         let count = self.pod.count(|column| {
-            let used = tables.used.row(row)[column];
-            let left_out = tables.left_out.row(row)[column];
-            tables.capacity.row(row)[1 + column].saturating_sub(used).saturating_sub(left_out)
+            capacity[column].saturating_sub(used[column]).saturating_sub(left_out[column])
         });
         let is_short = count.pods == 0;
         (if is_short { LeafState::Short(count.scarcest) } else { LeafState::Open }, count.pods)

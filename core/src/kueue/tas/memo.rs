@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::count::{Counter, Demand, LeafState, Tally};
@@ -160,7 +161,7 @@ impl Counts {
             fits: vec![Bare::default(); tree.len()],
             leaves: Vec::with_capacity(tree.leaves().len()),
             tally: counter.tally(),
-            classes: tree.levels.iter().map(|_| BTreeMap::new()).collect(),
+            classes: Vec::new(),
             counter,
             tables,
         };
@@ -180,12 +181,27 @@ impl Counts {
                 counts.fits[ix(domain)] = counts.shape.bare(level, pods, slices);
             }
         }
-        for (level, classes) in counts.classes.iter_mut().enumerate() {
-            for domain in tree.level(level) {
-                classes.entry(counts.fits[ix(domain)]).or_default().insert(domain);
+        counts.classes = (0..=lowest).map(|level| counts.classify(tree.level(level))).collect();
+        counts
+    }
+
+    /// These domains by what fits into them. Few values are common among neighbours, so each word is collected first.
+    fn classify(&self, domains: Range<DomainId>) -> BTreeMap<Bare, Domains> {
+        let mut classes: BTreeMap<Bare, Domains> = BTreeMap::new();
+        let mut word: Vec<(Bare, u64)> = Vec::new();
+        for domain in domains.clone() {
+            let (fit, bit) = (self.fits[ix(domain)], 1 << (domain % 64));
+            match word.iter_mut().find(|(known, _)| *known == fit) {
+                Some((_, bits)) => *bits |= bit,
+                None => word.push((fit, bit)),
+            }
+            if domain % 64 == 63 || domain + 1 == domains.end {
+                for (fit, bits) in word.drain(..) {
+                    classes.entry(fit).or_default().insert_word(domain / 64, bits);
+                }
             }
         }
-        counts
+        classes
     }
 
     /// Counts again what differs between `tables` and those counted last.
@@ -262,10 +278,13 @@ impl Counts {
 
 impl Domains {
     fn insert(&mut self, domain: DomainId) {
-        let bit = 1 << (domain % 64);
-        let word = self.words.entry(domain / 64).or_insert(0);
-        self.count += i64::from(*word & bit == 0);
-        *word |= bit;
+        self.insert_word(domain / 64, 1 << (domain % 64));
+    }
+
+    fn insert_word(&mut self, position: u32, bits: u64) {
+        let word = self.words.entry(position).or_insert(0);
+        self.count += i64::from((bits & !*word).count_ones());
+        *word |= bits;
     }
 
     fn remove(&mut self, domain: DomainId) {

@@ -294,7 +294,12 @@ impl LeafRequest {
         let mut count = LeafCount { pods: i64::MAX, scarcest: 0 };
         for (position, (_, column, amount)) in self.amounts.iter().enumerate() {
             let free = column.map_or(0, &free);
-            let pods = if *amount <= 0 { MOST } else { (free / amount).clamp(0, MOST) };
+            let pods = match *amount {
+                ..=0 => MOST,
+                // Dividing takes a while, and many nodes are full.
+                amount if free < amount => 0,
+                amount => (free / amount).min(MOST),
+            };
             if pods < count.pods {
                 count = LeafCount { pods, scarcest: position };
             }
