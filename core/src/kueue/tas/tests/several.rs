@@ -1,5 +1,9 @@
 //! Several broken nodes of one placement are replaced together.
 
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::{
     BLOCK, RACK, node, nodes, on, pod_set, preferred, requests, required, sliced, snapshot,
     unconstrained,
@@ -7,7 +11,7 @@ use super::{
 use crate::kueue::tas::{
     Assumed, Failure, Node, PodSetRequest, ReplaceRequest, Replacement, TasSnapshot,
 };
-use crate::kueue::workload::{Placement, PodSet};
+use crate::kueue::workload::{PlacedDomain, Placement, PodSet};
 
 /// What becomes of `placement`, which is running, when `broken` are replaced.
 fn replace(
@@ -123,4 +127,67 @@ fn a_further_node_that_is_gone_cannot_be_replaced() {
     let pod_set = pod_set(3, unconstrained());
     let replaced = replace(&snapshot(&nodes()), &pod_set, &placement, &["a1x", "a1y"]);
     assert_eq!(replaced, Err(stale));
+}
+
+/// Up to 24 nodes in up to 2 blocks of up to 3 racks, with up to 6 GPUs each.
+fn clusters() -> impl Strategy<Value = Vec<Node>> {
+    prop::collection::vec((0..2usize, 0..3usize, 0..=6i64), 2..24).prop_map(|shapes| {
+        let shapes = shapes.into_iter().enumerate();
+        let name = |(index, (block, rack, gpus))| {
+            node(&format!("b{block}"), &format!("r{rack}"), &format!("h{index:02}"), gpus)
+        };
+        shapes.map(name).collect()
+    })
+}
+
+/// Pods by domain of a level.
+fn pods_by(placement: &Placement, nodes: &[Node], level: &str) -> BTreeMap<(String, String), u32> {
+    let mut pods = BTreeMap::new();
+    for domain in &placement.domains {
+        let node = nodes.iter().find(|node| node.name == domain.values[0]).unwrap();
+        let path = (node.labels[BLOCK].clone(), node.labels[level].clone());
+        *pods.entry(path).or_insert(0) += domain.pods;
+    }
+    pods
+}
+
+proptest! {
+    #[test]
+    fn a_replacement_keeps_what_is_well_and_every_constraint(
+        nodes in clusters(),
+        slices in 1..7u32,
+        size in 1..4u32,
+        shape in 0..3u8,
+        broken in prop::collection::btree_set(0..24usize, 1..5),
+    ) {
+        let (count, topology) = match shape {
+            0 => (slices, required(BLOCK)),
+            1 => (slices, preferred(RACK)),
+            _ => (slices * size, sliced(required(BLOCK), &[(RACK, size)])),
+        };
+        let pod_set = pod_set(count, topology);
+        let Ok(placement) = super::place(&snapshot(&nodes), &pod_set) else { return Ok(()) };
+        let broken: Vec<String> = broken.iter().map(|index| format!("h{index:02}")).collect();
+        let broken: Vec<&str> = broken.iter().map(String::as_str).collect();
+        let Ok(replaced) = replace(&snapshot(&nodes), &pod_set, &placement, &broken) else {
+            return Ok(());
+        };
+        let is_broken = |domain: &PlacedDomain| broken.contains(&domain.values[0].as_str());
+        let placed: u32 = replaced.placement.domains.iter().map(|domain| domain.pods).sum();
+        prop_assert_eq!(placed, count);
+        prop_assert!(!replaced.placement.domains.iter().any(is_broken));
+        for kept in placement.domains.iter().filter(|domain| !is_broken(domain)) {
+            let now = replaced.placement.domains.iter().find(|domain| domain.values == kept.values);
+            prop_assert!(now.is_some_and(|now| now.pods >= kept.pods));
+        }
+        let empty = snapshot(&nodes);
+        prop_assert!(empty.fits(&empty.usage_of(&replaced.placement, &pod_set.requests)));
+        if shape != 1 {
+            prop_assert_eq!(pods_by(&replaced.placement, &nodes, BLOCK).len(), 1);
+        }
+        if shape == 2 {
+            let by_rack = pods_by(&replaced.placement, &nodes, RACK);
+            prop_assert!(by_rack.values().all(|pods| pods % size == 0), "{by_rack:?}");
+        }
+    }
 }
