@@ -145,9 +145,11 @@ impl Tables {
     }
 
     fn is_row_same(&self, other: &Self, row: usize) -> bool {
-        self.capacity.row(row) == other.capacity.row(row)
-            && self.used.row(row) == other.used.row(row)
-            && self.left_out.row(row) == other.left_out.row(row)
+        let is_same =
+            |a: &Table, b: &Table| a.is_chunk_same(b, row / CHUNK_ROWS) || a.row(row) == b.row(row);
+        is_same(&self.used, &other.used)
+            && is_same(&self.capacity, &other.capacity)
+            && is_same(&self.left_out, &other.left_out)
     }
 }
 
