@@ -4,5 +4,6 @@
 
 pub mod net;
 pub mod paths;
+pub mod simulate;
 pub mod telemetry;
 pub mod wire;
