@@ -39,6 +39,6 @@ pub mod whatif;
 pub mod workload;
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod properties;

@@ -20,6 +20,7 @@ pub mod protocol;
 pub mod queue;
 pub mod reason;
 pub mod sample;
+pub mod scheduler;
 pub mod unit;
 pub mod victims;
 pub mod workload;

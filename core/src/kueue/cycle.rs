@@ -44,17 +44,17 @@ pub enum Rule {
 }
 
 /// How a cycle decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+#[derive(Clone, Debug)]
+pub struct Options<'s> {
     /// How victims are chosen, and with it how workloads are ordered.
-    pub victims: VictimPolicy,
+    pub victims: VictimPolicy<'s>,
     /// Rules switched off.
     pub off: BTreeSet<Rule>,
     /// Labels of the namespaces; one that is missing has none.
     pub namespaces: BTreeMap<String, Labels>,
 }
 
-impl Options {
+impl Options<'_> {
     /// Kueue's defaults without fair sharing.
     #[must_use]
     pub fn classical() -> Self {
@@ -129,7 +129,7 @@ pub struct CycleOutcome {
 pub fn run_cycle(
     snapshot: &Snapshot,
     heads: &[Pending],
-    options: &Options,
+    options: &Options<'_>,
     now_ms: u64,
 ) -> CycleOutcome {
     let mut cycle = process::Cycle::new(snapshot, options, now_ms);

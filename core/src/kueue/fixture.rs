@@ -13,13 +13,13 @@ use super::weight::FairWeight;
 use super::workload::{Admission, PodSet, PodSetAdmission, Reservation, Workload};
 
 /// The moment of all tests, in milliseconds.
-pub(super) const NOW_MS: u64 = 1_000_000;
+pub(crate) const NOW_MS: u64 = 1_000_000;
 
-pub(super) fn gpus_of(flavor: &str) -> FlavorResource {
+pub(crate) fn gpus_of(flavor: &str) -> FlavorResource {
     FlavorResource::new(&flavor.into(), &"gpu".into())
 }
 
-pub(super) fn flavor(name: &str) -> ResourceFlavor {
+pub(crate) fn flavor(name: &str) -> ResourceFlavor {
     ResourceFlavor {
         name: name.into(),
         node_labels: BTreeMap::new(),
@@ -30,7 +30,7 @@ pub(super) fn flavor(name: &str) -> ResourceFlavor {
 }
 
 /// One group of GPUs, with a flavor and its quota each.
-pub(super) fn gpu_group(flavors: &[(&str, Quota)]) -> ResourceGroup {
+pub(crate) fn gpu_group(flavors: &[(&str, Quota)]) -> ResourceGroup {
     let quotas = |(name, quota): &(&str, Quota)| FlavorQuotas {
         flavor: (*name).into(),
         quotas: [("gpu".into(), *quota)].into(),
@@ -38,12 +38,12 @@ pub(super) fn gpu_group(flavors: &[(&str, Quota)]) -> ResourceGroup {
     ResourceGroup { resources: vec!["gpu".into()], flavors: flavors.iter().map(quotas).collect() }
 }
 
-pub(super) fn nominal(nominal: i64) -> Quota {
+pub(crate) fn nominal(nominal: i64) -> Quota {
     Quota { nominal, ..Quota::default() }
 }
 
 /// A queue of GPUs of one flavor.
-pub(super) fn queue(name: &str, cohort: Option<&str>, gpus: i64) -> ClusterQueue {
+pub(crate) fn queue(name: &str, cohort: Option<&str>, gpus: i64) -> ClusterQueue {
     ClusterQueue {
         name: name.into(),
         cohort: cohort.map(Into::into),
@@ -58,7 +58,7 @@ pub(super) fn queue(name: &str, cohort: Option<&str>, gpus: i64) -> ClusterQueue
     }
 }
 
-pub(super) fn cohort(name: &str, parent: Option<&str>) -> Cohort {
+pub(crate) fn cohort(name: &str, parent: Option<&str>) -> Cohort {
     Cohort {
         name: name.into(),
         parent: parent.map(Into::into),
@@ -68,13 +68,13 @@ pub(super) fn cohort(name: &str, parent: Option<&str>) -> Cohort {
 }
 
 /// A cluster of these queues with two flavors and nothing running.
-pub(super) fn cluster(queues: Vec<ClusterQueue>) -> Snapshot {
+pub(crate) fn cluster(queues: Vec<ClusterQueue>) -> Snapshot {
     let flavors = vec![flavor("a3"), flavor("a4")];
     Snapshot::new(Setup { flavors, queues, ..Setup::default() })
 }
 
 /// A pending workload of one pod that wants `gpus`.
-pub(super) fn pending(name: &str, queue: &str, priority: i32, gpus: i64) -> Workload {
+pub(crate) fn pending(name: &str, queue: &str, priority: i32, gpus: i64) -> Workload {
     Workload {
         key: WorkloadKey::new("", name),
         uid: name.to_owned(),
@@ -103,7 +103,7 @@ pub(super) fn pending(name: &str, queue: &str, priority: i32, gpus: i64) -> Work
 }
 
 /// A workload of one pod that has `gpus` of flavor `a3`.
-pub(super) fn running(name: &str, queue: &str, priority: i32, gpus: i64) -> Running {
+pub(crate) fn running(name: &str, queue: &str, priority: i32, gpus: i64) -> Running {
     let mut workload = pending(name, queue, priority, gpus);
     let admission = Admission {
         queue: QueueName::from(queue),

@@ -108,6 +108,17 @@ impl PendingQueue {
         self.active.insert(turn_of(&workload), Pending::new(workload));
     }
 
+    /// Puts back a workload that was taken and not looked at.
+    pub fn give_back(&mut self, pending: Pending) {
+        self.active.insert(turn_of(&pending.workload), pending);
+    }
+
+    /// Whether `key` waits here.
+    #[must_use]
+    pub fn contains(&self, key: &WorkloadKey) -> bool {
+        self.parked.contains_key(key) || self.active.keys().any(|(_, _, _, active)| active == key)
+    }
+
     /// Takes the workload that is next.
     pub fn pop(&mut self) -> Option<Pending> {
         self.active.pop_first().map(|(_, pending)| pending)

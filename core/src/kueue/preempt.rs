@@ -5,15 +5,18 @@
 //! This module owns what both share: the request, the order of candidates, the fit and the putting back.
 
 mod candidate;
+mod choice;
 mod classical;
 mod fair;
 mod fair_order;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt;
 
+use super::flavor::Assignment;
 use super::name::{FlavorResource, WorkloadKey};
 use super::quota::NodeId;
-use super::snapshot::Running;
+use super::snapshot::{QueueState, Running};
 use super::topology::TopologyDemand;
 use super::whatif::WhatIf;
 use super::workload::{Usage, Workload};
@@ -37,6 +40,21 @@ pub struct Claim<'a> {
     pub topology: TopologyDemand<'a>,
 }
 
+impl<'a> Claim<'a> {
+    /// What `workload` lacks of the flavors in `assignment`, places aside.
+    #[must_use]
+    pub fn of_quota(workload: &'a Workload, queue: &QueueState, assignment: &Assignment) -> Self {
+        let usage = assignment.usage.iter().filter(|(_, amount)| **amount > 0);
+        Self {
+            workload,
+            node: queue.node,
+            contested: assignment.contested().collect(),
+            usage: usage.map(|(fr, &amount)| (fr.clone(), amount)).collect(),
+            topology: TopologyDemand::default(),
+        }
+    }
+}
+
 /// How victims are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VictimRule {
@@ -46,19 +64,16 @@ pub enum VictimRule {
     FairSharing(FairSharing),
 }
 
-/// How victims are chosen, and which of those allowed go first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VictimPolicy {
+/// How victims are chosen.
+#[derive(Clone, Debug)]
+pub struct VictimPolicy<'s> {
     /// Who may be preempted.
     pub rule: VictimRule,
-    /// What it costs to preempt a workload, in a unit of the caller's (work lost, say); 0 where it is missing.
-    ///
-    /// The cheaper ones go first, whatever their priority, as long as the rule allows it. Without any costs the
-    /// order is Kueue's.
-    pub costs: BTreeMap<WorkloadKey, u64>,
+    /// Which of those are preferred, and who is spared; `None` chooses as Kueue does.
+    pub weighing: Option<Weighing<'s>>,
 }
 
-impl VictimPolicy {
+impl VictimPolicy<'_> {
     /// Whether victims are chosen by fair shares.
     #[must_use]
     pub fn is_fair_sharing(&self) -> bool {
@@ -68,20 +83,45 @@ impl VictimPolicy {
         }
     }
 
-    /// Puts the cheaper candidates first, but all that are leaving before the others; equals stay in order.
-    fn sort_by_cost<'a, T>(&self, candidates: &mut [T], running_of: impl Fn(&T) -> &'a Running) {
-        candidates.sort_by_cached_key(|candidate| {
-            let workload = &running_of(candidate).workload;
-            (!workload.is_being_evicted(), self.costs.get(&workload.key).copied().unwrap_or(0))
-        });
+    /// The same without looking for the cheapest: enough to know whether there are victims at all.
+    pub(super) fn first_found(&self) -> Self {
+        let weighing = self.weighing.map(|weighing| Weighing { finds_cheapest: false, ..weighing });
+        Self { rule: self.rule.clone(), weighing }
     }
 }
 
-impl From<VictimRule> for VictimPolicy {
+impl From<VictimRule> for VictimPolicy<'_> {
     /// The rule with Kueue's order.
     fn from(rule: VictimRule) -> Self {
-        Self { rule, costs: BTreeMap::new() }
+        Self { rule, weighing: None }
     }
+}
+
+/// A choice among the victims that the rule allows. It never allows more of them.
+#[derive(Clone, Copy)]
+pub struct Weighing<'s> {
+    /// What taking a running workload away would cost. Asked about candidates only.
+    pub standing: &'s dyn Fn(&Running) -> Standing,
+    /// Look for the set that costs least; else the order of candidates is Kueue's.
+    pub finds_cheapest: bool,
+}
+
+impl fmt::Debug for Weighing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { standing: _, finds_cheapest } = self;
+        f.debug_struct("Weighing").field("finds_cheapest", finds_cheapest).finish_non_exhaustive()
+    }
+}
+
+/// What taking a running workload away would cost, and whether it may be done now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Work lost and time to start again. Unit: device-milliseconds, or any other that is the same for all.
+    pub cost_device_ms: u64,
+    /// Work in no checkpoint now. Unit: as above.
+    pub at_risk_device_ms: u64,
+    /// Whether it is left alone for now. A workload that is leaving anyway is not spared.
+    pub is_spared: bool,
 }
 
 /// Why a workload is preempted.
@@ -131,7 +171,7 @@ type Targets<'a> = Vec<(&'a Running, PreemptionReason)>;
 pub fn find_victims(
     whatif: &mut WhatIf<'_>,
     claim: &Claim<'_>,
-    policy: &VictimPolicy,
+    policy: &VictimPolicy<'_>,
     now_ms: u64,
 ) -> Vec<Victim> {
     to_victims(&find_targets(whatif, claim, policy, now_ms))
@@ -140,13 +180,77 @@ pub fn find_victims(
 pub(super) fn find_targets<'a>(
     whatif: &mut WhatIf<'a>,
     claim: &Claim<'_>,
-    policy: &VictimPolicy,
+    policy: &VictimPolicy<'_>,
     now_ms: u64,
 ) -> Targets<'a> {
-    match &policy.rule {
-        VictimRule::Classical => classical::find_targets(whatif, claim, policy, now_ms),
-        VictimRule::FairSharing(fair_sharing) => {
-            fair::find_targets(whatif, claim, policy, fair_sharing, now_ms)
+    let Some(candidates) = Candidates::collect(whatif, claim, &policy.rule, now_ms) else {
+        return Targets::new();
+    };
+    match &policy.weighing {
+        None => candidates.take(whatif, claim),
+        Some(weighing) => choice::find_targets(whatif, claim, &candidates, weighing),
+    }
+}
+
+/// Who may be preempted by the rule for `claim`, in Kueue's order; spared ones too.
+#[must_use]
+pub fn find_candidates<'a>(
+    whatif: &WhatIf<'a>,
+    claim: &Claim<'_>,
+    rule: &VictimRule,
+    now_ms: u64,
+) -> Vec<&'a Running> {
+    let candidates = Candidates::collect(whatif, claim, rule, now_ms);
+    candidates.map_or_else(Vec::new, |candidates| candidates.running())
+}
+
+/// The candidates of one rule, in the order in which they are taken.
+#[derive(Clone, Debug)]
+enum Candidates<'a, 'r> {
+    Classical(classical::Candidates<'a>),
+    FairSharing(fair::Candidates<'a, 'r>),
+}
+
+impl<'a, 'r> Candidates<'a, 'r> {
+    /// `None` if the claim is not a queue's.
+    fn collect(
+        whatif: &WhatIf<'a>,
+        claim: &Claim<'_>,
+        rule: &'r VictimRule,
+        now_ms: u64,
+    ) -> Option<Self> {
+        let queue = whatif.snapshot().queue_at(claim.node)?;
+        Some(match rule {
+            VictimRule::Classical => {
+                Self::Classical(classical::Candidates::collect(whatif, claim, queue, now_ms))
+            }
+            VictimRule::FairSharing(rule) => {
+                Self::FairSharing(fair::Candidates::collect(whatif, claim, queue, rule, now_ms))
+            }
+        })
+    }
+
+    fn running(&self) -> Vec<&'a Running> {
+        match self {
+            Self::Classical(candidates) => candidates.running().collect(),
+            Self::FairSharing(candidates) => candidates.running().collect(),
+        }
+    }
+
+    /// Only those of `chosen`, in its order.
+    fn reordered(&self, chosen: &[usize]) -> Self {
+        match self {
+            Self::Classical(candidates) => Self::Classical(candidates.reordered(chosen)),
+            Self::FairSharing(candidates) => Self::FairSharing(candidates.reordered(chosen)),
+        }
+    }
+
+    /// Takes candidates until `claim` fits and puts back those that are not needed; none if it does not fit.
+    /// `whatif` is left as it was.
+    fn take(&self, whatif: &mut WhatIf<'a>, claim: &Claim<'_>) -> Targets<'a> {
+        match self {
+            Self::Classical(candidates) => candidates.take(whatif, claim),
+            Self::FairSharing(candidates) => candidates.take(whatif, claim),
         }
     }
 }

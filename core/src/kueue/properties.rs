@@ -11,7 +11,8 @@ use super::model::{BorrowWithinCohort, ClusterQueue, Cohort, Preemption, Preempt
 use super::name::WorkloadKey;
 use super::order::Pending;
 use super::preempt::{
-    Claim, FairSharing, PreemptionReason, Victim, VictimPolicy, VictimRule, find_victims,
+    Claim, FairSharing, PreemptionReason, Standing, Victim, VictimPolicy, VictimRule, Weighing,
+    find_victims,
 };
 use super::quota::{Ledger, NodeId};
 use super::snapshot::{QueueState, Running, Setup, Snapshot};
@@ -138,13 +139,35 @@ fn world() -> impl Strategy<Value = World> {
     })
 }
 
-fn policies() -> impl Strategy<Value = VictimPolicy> {
-    let costs = proptest::collection::vec(0..9_u64, 12);
-    (rules(), proptest::option::of(costs)).prop_map(|(rule, costs)| {
-        let costs = costs.into_iter().flatten().enumerate();
-        let key = |index| WorkloadKey::new("", &format!("w{index:02}"));
-        VictimPolicy { rule, costs: costs.map(|(index, cost)| (key(index), cost)).collect() }
-    })
+/// A rule, and what each workload costs if costs count; one with the cost [`SPARED`] is spared.
+#[derive(Clone, Debug)]
+struct Rules {
+    rule: VictimRule,
+    costs: Option<Vec<u64>>,
+}
+
+const SPARED: u64 = 8;
+
+impl Rules {
+    fn cost(&self, workload: &Workload) -> u64 {
+        let number: Option<usize> = workload.key.name()[1..].parse().ok();
+        self.costs.iter().flatten().nth(number.unwrap_or(0)).copied().unwrap_or(0)
+    }
+
+    fn ask<R>(&self, question: impl FnOnce(VictimPolicy<'_>) -> R) -> R {
+        let standing = |running: &Running| {
+            let cost_device_ms = self.cost(&running.workload);
+            Standing { cost_device_ms, at_risk_device_ms: 0, is_spared: cost_device_ms == SPARED }
+        };
+        let weighing = Weighing { standing: &standing, finds_cheapest: true };
+        let weighing = self.costs.is_some().then_some(weighing);
+        question(VictimPolicy { rule: self.rule.clone(), weighing })
+    }
+}
+
+fn policies() -> impl Strategy<Value = Rules> {
+    let costs = proptest::collection::vec(0..=SPARED, 12);
+    (rules(), proptest::option::of(costs)).prop_map(|(rule, costs)| Rules { rule, costs })
 }
 
 fn rules() -> impl Strategy<Value = VictimRule> {
@@ -239,7 +262,7 @@ proptest! {
             return Ok(());
         }
         let before = usage_everywhere(whatif.ledger(), &nodes);
-        let victims = find_victims(&mut whatif, &claim, &policy, NOW_MS);
+        let victims = policy.ask(|policy| find_victims(&mut whatif, &claim, &policy, NOW_MS));
         prop_assert_eq!(usage_everywhere(whatif.ledger(), &nodes), before);
         assert_rights(&victims, &workload, &snapshot);
         if victims.is_empty() {
@@ -257,6 +280,23 @@ proptest! {
                 && !whatif.would_borrow(claim.node, &claim.usage);
             prop_assert!(!fits, "{:?} is not needed", victim.workload.key);
             whatif.take_away(victim);
+        }
+        let Some(_) = &policy.costs else { return Ok(()) };
+        for victim in &running {
+            prop_assert!(policy.cost(&victim.workload) < SPARED, "{:?} is spared", victim.workload.key);
+            whatif.put_back(victim);
+        }
+        let cost: u64 = running.iter().map(|victim| policy.cost(&victim.workload)).sum();
+        let own = whatif.running_in(queue_of(&workload, &snapshot)).collect::<Vec<_>>();
+        let within = queue_of(&workload, &snapshot).spec.preemption.within_queue;
+        for other in own.into_iter().filter(|o| outranks(within, &workload, &o.workload)) {
+            whatif.take_away(other);
+            let is_enough = whatif.has_room(claim.node, &claim.usage)
+                && !whatif.would_borrow(claim.node, &claim.usage);
+            whatif.put_back(other);
+            let other_cost = policy.cost(&other.workload);
+            let is_better = is_enough && other_cost < cost;
+            prop_assert!(!is_better, "{:?} alone costs {other_cost} < {cost}", other.workload.key);
         }
     }
 
@@ -287,25 +327,30 @@ proptest! {
     /// neither the order of lists nor on being asked before.
     #[test]
     fn no_quota_is_exceeded_and_order_does_not_matter(world in world(), victims in policies()) {
-        let options = Options { victims, ..Options::classical() };
-        let mut snapshot = world.snapshot();
-        let mut waiting: BTreeMap<WorkloadKey, Arc<Workload>> = world
-            .workloads()
-            .into_iter()
-            .map(|workload| (workload.key.clone(), Arc::new(workload)))
-            .collect();
-        for _ in 0..6 {
-            let heads: Vec<Pending> = heads_of(&waiting);
-            let outcome = run_cycle(&snapshot, &heads, &options, NOW_MS);
-            prop_assert_eq!(&run_cycle(&snapshot, &heads, &options, NOW_MS), &outcome);
-            let (reversed, mut backwards) = (in_reverse(&world, &snapshot), heads.clone());
-            backwards.reverse();
-            let again = run_cycle(&reversed, &backwards, &options, NOW_MS);
-            prop_assert_eq!(by_workload(&again), by_workload(&outcome));
-            carry_out(&outcome, &mut snapshot, &mut waiting);
-            assert_within_quota(&snapshot);
-        }
+        victims.ask(|victims| check_cycles(&world, victims))?;
     }
+}
+
+fn check_cycles(world: &World, victims: VictimPolicy<'_>) -> Result<(), TestCaseError> {
+    let options = Options { victims, ..Options::classical() };
+    let mut snapshot = world.snapshot();
+    let mut waiting: BTreeMap<WorkloadKey, Arc<Workload>> = world
+        .workloads()
+        .into_iter()
+        .map(|workload| (workload.key.clone(), Arc::new(workload)))
+        .collect();
+    for _ in 0..6 {
+        let heads: Vec<Pending> = heads_of(&waiting);
+        let outcome = run_cycle(&snapshot, &heads, &options, NOW_MS);
+        prop_assert_eq!(&run_cycle(&snapshot, &heads, &options, NOW_MS), &outcome);
+        let (reversed, mut backwards) = (in_reverse(world, &snapshot), heads.clone());
+        backwards.reverse();
+        let again = run_cycle(&reversed, &backwards, &options, NOW_MS);
+        prop_assert_eq!(by_workload(&again), by_workload(&outcome));
+        carry_out(&outcome, &mut snapshot, &mut waiting);
+        assert_within_quota(&snapshot);
+    }
+    Ok(())
 }
 
 /// The most senior waiting workload of every queue.

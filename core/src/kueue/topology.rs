@@ -132,6 +132,12 @@ impl<'a> TopologyDemand<'a> {
         placed
     }
 
+    /// Leaves of the largest topology in which something must be placed; 0 if nothing must.
+    pub(super) fn leaf_count(&self, whatif: &WhatIf<'_>) -> usize {
+        let topologies = self.by_flavor.keys().filter_map(|flavor| whatif.topology(flavor));
+        topologies.map(TasSnapshot::leaf_count).max().unwrap_or(0)
+    }
+
     fn names(&self) -> impl Iterator<Item = &PodSetName> {
         self.by_flavor.values().flatten().map(Wanted::name)
     }

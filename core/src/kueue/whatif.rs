@@ -115,6 +115,15 @@ impl<'a> WhatIf<'a> {
         usage.iter().all(|(fr, &amount)| amount <= self.ledger.available(node, fr))
     }
 
+    /// Whether there is room for all pods of `running` where it has placed them.
+    #[must_use]
+    pub fn has_places_of(&self, running: &Running) -> bool {
+        let placed = self.snapshot.placed(&running.workload.key).into_iter().flat_map(|p| &p.own);
+        placed.into_iter().all(|(flavor, usage)| {
+            self.topology(flavor).is_none_or(|topology| topology.fits(usage))
+        })
+    }
+
     /// Whether the queue at `node` would use more than its own quota of anything in `usage`.
     #[must_use]
     pub fn would_borrow(&self, node: NodeId, usage: &Usage) -> bool {

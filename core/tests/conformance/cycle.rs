@@ -64,7 +64,7 @@ fn workloads(case: &Value) -> Vec<Workload> {
     list(&input["workloads"]).iter().map(parse).collect()
 }
 
-fn options(case: &Value) -> Options {
+fn options(case: &Value) -> Options<'static> {
     let input = &case["input"];
     let mut options = Options::classical();
     if input["fair_sharing"] == true {

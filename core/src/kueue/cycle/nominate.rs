@@ -142,14 +142,7 @@ impl<'a> Cycle<'a> {
         let (workload, queue) = (request.workload, request.queue);
         let snapshot = self.snapshot();
         let topology = TopologyDemand::of(&mut assignment, workload, queue, snapshot);
-        let usage = assignment.usage.iter().filter(|(_, amount)| **amount > 0);
-        let claim = Claim {
-            workload,
-            node: queue.node,
-            contested: assignment.contested().collect(),
-            usage: usage.map(|(fr, &amount)| (fr.clone(), amount)).collect(),
-            topology,
-        };
+        let claim = Claim { topology, ..Claim::of_quota(workload, queue, &assignment) };
         let targets = find_targets(&mut self.whatif, &claim, &options.victims, now_ms);
         if targets.is_empty() { Err(assignment) } else { Ok(Plan { assignment, targets }) }
     }

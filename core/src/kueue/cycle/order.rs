@@ -19,7 +19,7 @@ pub(super) enum Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    pub(super) fn new(mut entries: Vec<Entry<'a>>, options: &'a Options) -> Self {
+    pub(super) fn new(mut entries: Vec<Entry<'a>>, options: &'a Options<'a>) -> Self {
         entries.sort_by(|a, b| compare(a, b, options));
         if options.is_fair_sharing() {
             Self::FairSharing(Tournament::new(entries, options))
@@ -38,7 +38,7 @@ impl<'a> Order<'a> {
 }
 
 /// Those that hold quota first, then those that borrow from nearer by, higher priority, longer waiting.
-fn compare(a: &Entry<'_>, b: &Entry<'_>, options: &Options) -> Ordering {
+fn compare(a: &Entry<'_>, b: &Entry<'_>, options: &Options<'_>) -> Ordering {
     let rank = |entry: &Entry<'_>| {
         (entry.workload.reservation.is_none(), entry.plan.assignment.borrow_height)
     };
@@ -46,7 +46,7 @@ fn compare(a: &Entry<'_>, b: &Entry<'_>, options: &Options) -> Ordering {
 }
 
 /// Higher priority first, then longer waiting.
-pub(super) fn compare_seniority(a: &Workload, b: &Workload, options: &Options) -> Ordering {
+pub(super) fn compare_seniority(a: &Workload, b: &Workload, options: &Options<'_>) -> Ordering {
     let by_priority = if options.is_on(Rule::PriorityFirst) {
         b.effective_priority().cmp(&a.effective_priority())
     } else {

@@ -20,7 +20,7 @@ use super::{Decision, Options, Rule, Verdict};
 pub(super) struct Cycle<'a> {
     /// The snapshot with what entries already processed take.
     pub whatif: WhatIf<'a>,
-    pub options: &'a Options,
+    pub options: &'a Options<'a>,
     pub now_ms: u64,
     /// Victims chosen so far. They keep their quota in `whatif`; only who fits is judged without them.
     preempted: BTreeMap<WorkloadKey, &'a Running>,
@@ -35,7 +35,7 @@ enum Room {
 }
 
 impl<'a> Cycle<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, options: &'a Options, now_ms: u64) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, options: &'a Options<'a>, now_ms: u64) -> Self {
         Self { whatif: WhatIf::new(snapshot), options, now_ms, preempted: BTreeMap::new() }
     }
 

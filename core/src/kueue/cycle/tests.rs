@@ -7,7 +7,7 @@ use crate::kueue::preempt::PreemptionReason;
 use crate::kueue::workload::Workload;
 
 /// What happens to each workload: (name, outcome).
-fn decide(snapshot: &Snapshot, workloads: Vec<Workload>, options: &Options) -> Vec<String> {
+fn decide(snapshot: &Snapshot, workloads: Vec<Workload>, options: &Options<'_>) -> Vec<String> {
     let heads: Vec<Pending> =
         workloads.into_iter().map(|workload| Pending::new(Arc::new(workload))).collect();
     run_cycle(snapshot, &heads, options, NOW_MS).verdicts.iter().map(in_words).collect()

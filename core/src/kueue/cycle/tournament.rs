@@ -17,7 +17,7 @@ use super::{Options, Rule};
 /// The waiting entries, per queue in a fixed order.
 #[derive(Debug)]
 pub(super) struct Tournament<'a> {
-    options: &'a Options,
+    options: &'a Options<'a>,
     entries: BTreeMap<NodeId, VecDeque<Entry<'a>>>,
     /// The first entry of each queue that has been looked at since anything near it changed.
     contestants: BTreeMap<NodeId, Contestant<'a>>,
@@ -35,7 +35,7 @@ struct Contestant<'a> {
 
 impl<'a> Tournament<'a> {
     /// A tournament of `entries`, each queue's in the order given.
-    pub(super) fn new(entries: Vec<Entry<'a>>, options: &'a Options) -> Self {
+    pub(super) fn new(entries: Vec<Entry<'a>>, options: &'a Options<'a>) -> Self {
         let mut by_queue: BTreeMap<NodeId, VecDeque<Entry<'_>>> = BTreeMap::new();
         for entry in entries {
             by_queue.entry(entry.queue.node).or_default().push_back(entry);
@@ -115,7 +115,7 @@ impl<'a> Contestant<'a> {
 
     /// Whether it goes before `other` in the round at `cohort`: first those whose side does not borrow what they
     /// ask for, then the smaller share, then seniority.
-    fn beats(&self, other: &Self, cohort: NodeId, options: &Options) -> bool {
+    fn beats(&self, other: &Self, cohort: NodeId, options: &Options<'_>) -> bool {
         let (Some(mine), Some(theirs)) = (self.shares.get(&cohort), other.shares.get(&cohort))
         else {
             return false;

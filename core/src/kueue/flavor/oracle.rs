@@ -26,7 +26,7 @@ pub fn preemption_oracle(
     queue: &QueueState,
     fr: &FlavorResource,
     amount: i64,
-    policy: &VictimPolicy,
+    policy: &VictimPolicy<'_>,
     now_ms: u64,
 ) -> (Possibility, u32) {
     let claim = Claim {
@@ -37,7 +37,7 @@ pub fn preemption_oracle(
         // Whether one flavor-resource can be had is a question of quota alone.
         topology: TopologyDemand::default(),
     };
-    let victims = find_victims(whatif, &claim, policy, now_ms);
+    let victims = find_victims(whatif, &claim, &policy.first_found(), now_ms);
     let snapshot = whatif.snapshot();
     let victims: Vec<_> =
         victims.iter().filter_map(|victim| snapshot.running(&victim.workload)).collect();

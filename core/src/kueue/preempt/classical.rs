@@ -10,7 +10,7 @@ use super::super::quota::NodeId;
 use super::super::snapshot::{QueueState, Running};
 use super::super::whatif::WhatIf;
 use super::candidate::{satisfies, sort_candidates};
-use super::{Claim, PreemptionReason, Targets, VictimPolicy, fill_back, fits, put_back_all};
+use super::{Claim, PreemptionReason, Targets, fill_back, fits, put_back_all};
 
 /// On which ground a candidate may be preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,47 +46,67 @@ struct Candidate<'a> {
 }
 
 /// The candidates class by class, and which classes there are.
-#[derive(Debug)]
-struct Candidates<'a> {
+#[derive(Clone, Debug)]
+pub(super) struct Candidates<'a> {
+    queue: &'a QueueState,
     all: Vec<Candidate<'a>>,
     has_other_queues: bool,
     has_hierarchical: bool,
 }
 
-pub(super) fn find_targets<'a>(
-    whatif: &mut WhatIf<'a>,
-    claim: &Claim<'_>,
-    policy: &VictimPolicy,
-    now_ms: u64,
-) -> Targets<'a> {
-    let Some(queue) = whatif.snapshot().queue_at(claim.node) else { return Targets::new() };
-    let mut candidates = Search { whatif, claim, queue }.candidates(now_ms);
-    policy.sort_by_cost(&mut candidates.all, |candidate| candidate.running);
-    for &may_borrow in attempts(whatif, claim, queue, &candidates) {
-        let mut targets = Targets::new();
-        for candidate in &candidates.all {
-            if !is_valid(whatif, claim, candidate, may_borrow) {
-                continue;
-            }
-            whatif.take_away(candidate.running);
-            targets.push((candidate.running, candidate.ground.reason()));
-            if fits(whatif, claim, may_borrow) {
-                return fill_back(whatif, claim, targets, may_borrow);
-            }
-        }
-        put_back_all(whatif, &targets);
+impl<'a> Candidates<'a> {
+    pub(super) fn collect(
+        whatif: &WhatIf<'a>,
+        claim: &Claim<'_>,
+        queue: &'a QueueState,
+        now_ms: u64,
+    ) -> Self {
+        Self::new(queue, Search { whatif, claim, queue }.candidates(now_ms))
     }
-    Targets::new()
+
+    fn new(queue: &'a QueueState, all: Vec<Candidate<'a>>) -> Self {
+        let is_other = |candidate: &Candidate<'_>| candidate.ground != Ground::OwnQueue;
+        let is_hierarchical = |candidate: &Candidate<'_>| candidate.ground == Ground::Hierarchy;
+        let has_other_queues = all.iter().any(is_other);
+        let has_hierarchical = all.iter().any(is_hierarchical);
+        Self { queue, all, has_other_queues, has_hierarchical }
+    }
+
+    pub(super) fn running(&self) -> impl Iterator<Item = &'a Running> {
+        self.all.iter().map(|candidate| candidate.running)
+    }
+
+    pub(super) fn reordered(&self, chosen: &[usize]) -> Self {
+        Self::new(self.queue, chosen.iter().map(|&index| self.all[index]).collect())
+    }
+
+    pub(super) fn take(&self, whatif: &mut WhatIf<'a>, claim: &Claim<'_>) -> Targets<'a> {
+        for &may_borrow in attempts(whatif, claim, self) {
+            let mut targets = Targets::new();
+            for candidate in &self.all {
+                if !is_valid(whatif, claim, candidate, may_borrow) {
+                    continue;
+                }
+                whatif.take_away(candidate.running);
+                targets.push((candidate.running, candidate.ground.reason()));
+                if fits(whatif, claim, may_borrow) {
+                    return fill_back(whatif, claim, targets, may_borrow);
+                }
+            }
+            put_back_all(whatif, &targets);
+        }
+        Targets::new()
+    }
 }
 
 /// Whether to try with borrowing, without, or both. Without it there are more candidates but less room.
 fn attempts(
     whatif: &WhatIf<'_>,
     claim: &Claim<'_>,
-    queue: &QueueState,
     candidates: &Candidates<'_>,
 ) -> &'static [bool] {
-    let may_not_borrow = queue.spec.preemption.borrow_within_cohort == BorrowWithinCohort::Never;
+    let may_not_borrow =
+        candidates.queue.spec.preemption.borrow_within_cohort == BorrowWithinCohort::Never;
     let is_under_nominal = claim.contested.iter().all(|fr| {
         whatif.ledger().usage(claim.node, fr)
             < whatif.snapshot().tree().quota(claim.node, fr).nominal
@@ -129,7 +149,7 @@ struct Search<'w, 'a, 'c> {
 }
 
 impl<'a> Search<'_, 'a, '_> {
-    fn candidates(&self, now_ms: u64) -> Candidates<'a> {
+    fn candidates(&self, now_ms: u64) -> Vec<Candidate<'a>> {
         let mut own = Vec::new();
         if self.queue.spec.preemption.within_queue != PreemptionPolicy::Never {
             self.collect_queue(self.queue, None, false, &mut own);
@@ -138,10 +158,10 @@ impl<'a> Search<'_, 'a, '_> {
         for list in [&mut hierarchical, &mut by_priority, &mut own] {
             sort_candidates(list, |candidate| candidate.running, &self.queue.spec.name, now_ms);
         }
-        let has_hierarchical = !hierarchical.is_empty();
-        let has_other_queues = has_hierarchical || !by_priority.is_empty();
-        let all = [hierarchical, by_priority, own].concat();
-        Candidates { all, has_other_queues, has_hierarchical }
+        let mut all = [hierarchical, by_priority, own].concat();
+        // Those already leaving go before all others, whatever their class.
+        all.sort_by_key(|candidate| !candidate.running.workload.is_being_evicted());
+        all
     }
 
     /// Candidates in other queues: (hierarchical, by priority).

@@ -11,7 +11,7 @@ use super::super::snapshot::{QueueState, Running};
 use super::super::whatif::WhatIf;
 use super::candidate::{satisfies, sort_candidates};
 use super::fair_order::TargetQueues;
-use super::{Claim, PreemptionReason, Targets, VictimPolicy, fill_back, fits, put_back_all};
+use super::{Claim, PreemptionReason, Targets, fill_back, fits, put_back_all};
 
 /// How victims are chosen by fair shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,28 +57,50 @@ impl FairStrategy {
     }
 }
 
-pub(super) fn find_targets<'a>(
-    whatif: &mut WhatIf<'a>,
-    claim: &Claim<'_>,
-    policy: &VictimPolicy,
-    fair_sharing: &FairSharing,
+/// The candidates in the order in which each queue gives them up.
+#[derive(Clone, Debug)]
+pub(super) struct Candidates<'a, 'r> {
+    queue: &'a QueueState,
+    rule: &'r FairSharing,
     now_ms: u64,
-) -> Targets<'a> {
-    let Some(queue) = whatif.snapshot().queue_at(claim.node) else { return Targets::new() };
-    let mut candidates = find_candidates(whatif, claim, queue);
-    sort_candidates(&mut candidates, |running| *running, &queue.spec.name, now_ms);
-    policy.sort_by_cost(&mut candidates, |running| *running);
+    all: Vec<&'a Running>,
+}
 
-    let mut search = Search { claim, queue, fair_sharing, now_ms, targets: Targets::new() };
-    whatif.charge(claim.node, &claim.usage);
-    let fits = search.run(whatif, candidates);
-    whatif.refund(claim.node, &claim.usage);
+impl<'a, 'r> Candidates<'a, 'r> {
+    pub(super) fn collect(
+        whatif: &WhatIf<'a>,
+        claim: &Claim<'_>,
+        queue: &'a QueueState,
+        rule: &'r FairSharing,
+        now_ms: u64,
+    ) -> Self {
+        let mut all = find_candidates(whatif, claim, queue);
+        sort_candidates(&mut all, |running| *running, &queue.spec.name, now_ms);
+        Self { queue, rule, now_ms, all }
+    }
 
-    if fits {
-        fill_back(whatif, claim, search.targets, true)
-    } else {
-        put_back_all(whatif, &search.targets);
-        Targets::new()
+    pub(super) fn running(&self) -> impl Iterator<Item = &'a Running> {
+        self.all.iter().copied()
+    }
+
+    pub(super) fn reordered(&self, chosen: &[usize]) -> Self {
+        let all = chosen.iter().map(|&index| self.all[index]).collect();
+        Self { all, ..*self }
+    }
+
+    pub(super) fn take(&self, whatif: &mut WhatIf<'a>, claim: &Claim<'_>) -> Targets<'a> {
+        let Self { queue, rule, now_ms, all } = self;
+        let mut search =
+            Search { claim, queue, fair_sharing: rule, now_ms: *now_ms, targets: Targets::new() };
+        whatif.charge(claim.node, &claim.usage);
+        let fits = search.run(whatif, all.clone());
+        whatif.refund(claim.node, &claim.usage);
+        if fits {
+            fill_back(whatif, claim, search.targets, true)
+        } else {
+            put_back_all(whatif, &search.targets);
+            Targets::new()
+        }
     }
 }
 

@@ -154,9 +154,13 @@ fn of_those_allowed_the_cheaper_go_first() {
         usage: [(gpus_of("a3"), 4)].into(),
         topology: TopologyDemand::default(),
     };
-    let cost = |name: &str, cost| (WorkloadKey::new("", name), cost);
-    let costs = [cost("w1", 100), cost("w2", 7), cost("w9", 0)].into();
-    let policy = VictimPolicy { rule: VictimRule::Classical, costs };
+    let standing = |running: &Running| {
+        let costs = [("w1", 100), ("w2", 7), ("w9", 0)];
+        let cost = costs.iter().find(|(name, _)| running.workload.key.name() == *name);
+        Standing { cost_device_ms: cost.map_or(0, |(_, cost)| *cost), ..Standing::default() }
+    };
+    let weighing = Some(Weighing { standing: &standing, finds_cheapest: true });
+    let policy = VictimPolicy { rule: VictimRule::Classical, weighing };
     let victims = find_victims(&mut WhatIf::new(&snapshot), &claim, &policy, NOW_MS);
     let names: Vec<_> = victims.iter().map(|victim| victim.workload.name()).collect();
     assert_eq!(names, ["w2"], "w9 is cheaper but outranks the preemptor");

@@ -72,7 +72,7 @@ fn placed(mut workload: Workload, nodes: &[&str]) -> Running {
 fn decide(
     snapshot: &Snapshot,
     heads: Vec<Workload>,
-    options: &Options,
+    options: &Options<'_>,
 ) -> Vec<(Decision, Option<PendingReason>)> {
     let heads: Vec<Pending> =
         heads.into_iter().map(|workload| Pending::new(Arc::new(workload))).collect();

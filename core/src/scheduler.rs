@@ -1,0 +1,437 @@
+//! Who of those who wait gets capacity, and who gives way: the engine of [`crate::kueue`] under a [`Policy`].
+//!
+//! The scheduler knows every workload that waits, holds quota, or is leaving, and decides until nothing more can be
+//! decided. It is pure: what happens comes in by its methods, what is to be done comes out as [`Verdict`]s, and `now`
+//! is an argument. The arbiter drives it with real workloads, `sluice simulate` with a trace, the benches with both.
+//!
+//! A workload is in one place at a time:
+//! *waiting* → (*holding*, while its victims leave) → *running* → (*leaving*, when it gives way) → waiting, or gone.
+//! Whoever is leaving keeps its quota and places until [`Scheduler::left`]; whoever holds has them already, so that
+//! nobody else gets what a drain frees.
+//!
+//! Wanted properties: nobody goes whom Kueue's rules spare; what is given is within quota and free; deciding again
+//! without a change decides nothing; a workload that is protected is not taken, and the decision is made again when
+//! its protection ends.
+
+mod apply;
+mod groups;
+mod holds;
+mod policy;
+mod protect;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::kueue::cycle;
+use crate::kueue::name::{QueueName, WorkloadKey};
+use crate::kueue::order::{Pending, PendingQueue};
+use crate::kueue::preempt::{self, Victim, Weighing};
+use crate::kueue::reason::PendingReason;
+use crate::kueue::snapshot::{Running, Setup, Snapshot};
+use crate::kueue::workload::{Admission, Eviction, EvictionReason, Reservation, Workload};
+
+use groups::Groups;
+pub use holds::Hold;
+pub use policy::{Policy, Rule, Rules};
+pub use protect::{History, Limits};
+
+/// Heads of one queue that are looked at together if [`Rule::SeveralHeads`] is on. More make a cycle dearer without
+/// changing much: the next cycle follows at once.
+const HEADS_MAX: usize = 8;
+
+/// Most cycles of one [`Scheduler::decide`]. Each decides about at least one workload that was not looked at since
+/// the last success, so that only a fault gets here.
+const CYCLES_MAX: usize = 1_000_000;
+
+/// What taking a workload away would cost, and what speaks against it now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Work lost and time to start again. Unit: device-milliseconds.
+    pub cost_device_ms: u64,
+    /// Work in no checkpoint now. Unit: device-milliseconds.
+    pub at_risk_device_ms: u64,
+    /// Until when it is left alone, and by which rule.
+    pub protected: Option<Protection>,
+    /// Once it was drained: how long what it needs must have been free before it gets it back. Unit: ms.
+    pub hold_off_ms: u64,
+}
+
+/// A workload is left alone for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Protection {
+    /// When that ends. Unit: ms of the caller's clock.
+    pub until_ms: u64,
+    /// By which rule.
+    pub rule: Rule,
+}
+
+/// What is to be done, and what was found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It runs from now on.
+    Admit {
+        /// The workload.
+        workload: WorkloadKey,
+        /// What it gets.
+        admission: Admission,
+        /// Whether it was held for the workload since its victims were chosen.
+        was_held: bool,
+    },
+    /// These are to go; [`Scheduler::left`] is due for each.
+    Preempt {
+        /// The workload that needs room.
+        workload: WorkloadKey,
+        /// Who gives way; those already leaving are marked.
+        victims: Vec<Victim>,
+        /// What it gets then, if that is held for it from now on.
+        held: Option<Admission>,
+    },
+    /// It is to go because what it needs is broken; [`Scheduler::left`] is due.
+    Evict {
+        /// The workload.
+        workload: WorkloadKey,
+        /// Why.
+        reason: EvictionReason,
+    },
+    /// It waits.
+    Wait {
+        /// The workload.
+        workload: WorkloadKey,
+        /// Why.
+        reason: PendingReason,
+        /// The flavors looked at, and what each lacks, if it came to that.
+        assignment: Option<Box<crate::kueue::flavor::Assignment>>,
+        /// If somebody could give way but is left alone now: who, and until when.
+        protected: Option<(WorkloadKey, Protection)>,
+    },
+}
+
+/// Where a workload stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In its queue.
+    Waiting,
+    /// It has quota and places, and waits until its victims have left.
+    Holding,
+    /// It runs.
+    Running,
+    /// It runs and is to go.
+    Leaving,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    policy: Policy,
+    setup: Arc<Setup>,
+    snapshot: Snapshot,
+    groups: Groups,
+    queues: BTreeMap<QueueName, PendingQueue>,
+    places: BTreeMap<WorkloadKey, Place>,
+    holds: BTreeMap<WorkloadKey, Hold>,
+    /// Workloads that were preempted and wait: since when what they need has been free, if it is.
+    preempted: BTreeMap<WorkloadKey, Option<u64>>,
+    /// Queues about which something is new.
+    news: BTreeSet<QueueName>,
+    /// When to look at a workload again though nothing happens.
+    due_ms: BTreeMap<WorkloadKey, u64>,
+}
+
+impl Scheduler {
+    /// A scheduler with nothing running.
+    #[must_use]
+    pub fn new(setup: Setup, policy: Policy) -> Self {
+        let setup = Arc::new(setup);
+        let snapshot = Snapshot::new(Setup::clone(&setup));
+        let groups = Groups::new(&snapshot);
+        let queue = |spec: &crate::kueue::model::ClusterQueue| {
+            (spec.name.clone(), PendingQueue::new(spec.strategy))
+        };
+        let queues = snapshot.queues().map(|state| queue(&state.spec)).collect();
+        Self {
+            policy,
+            setup,
+            snapshot,
+            groups,
+            queues,
+            places: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            preempted: BTreeMap::new(),
+            news: BTreeSet::new(),
+            due_ms: BTreeMap::new(),
+        }
+    }
+
+    /// What it decides on: everything that has quota, whether it runs, holds or leaves.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The objects that define its queues.
+    #[must_use]
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// How it decides.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Where `key` stands; `None` if it is not known.
+    #[must_use]
+    pub fn place(&self, key: &WorkloadKey) -> Option<Place> {
+        self.places.get(key).copied()
+    }
+
+    /// What is held for `key`.
+    #[must_use]
+    pub fn hold_of(&self, key: &WorkloadKey) -> Option<&Hold> {
+        self.holds.get(key)
+    }
+
+    /// The workloads of `queue` that wait: those to be looked at, in order, then those that have stepped aside.
+    pub fn waiting_in(&self, queue: &QueueName) -> impl Iterator<Item = &Arc<Workload>> {
+        let queues = self.queues.get(queue).into_iter();
+        queues.flat_map(|queue| queue.active().chain(queue.parked())).map(|p| &p.workload)
+    }
+
+    /// When to decide again though nothing happens. Unit: ms of the caller's clock.
+    #[must_use]
+    pub fn retry_at_ms(&self) -> Option<u64> {
+        self.due_ms.values().copied().min()
+    }
+
+    /// `workload` waits from now on. Whether its queue is known; if not, it is not taken.
+    pub fn submit(&mut self, workload: Arc<Workload>) -> bool {
+        let was_preempted = self.preempted.remove(&workload.key).is_some();
+        self.forget(&workload.key);
+        let Some(queue) = self.queues.get_mut(&workload.queue) else { return false };
+        let (key, name) = (workload.key.clone(), workload.queue.clone());
+        queue.push(workload);
+        if was_preempted {
+            self.preempted.insert(key.clone(), None);
+        }
+        self.places.insert(key, Place::Waiting);
+        self.news.insert(name);
+        true
+    }
+
+    /// `workload`, which has a reservation, runs; for a scheduler that takes up where another one ended.
+    pub fn resume(&mut self, workload: Arc<Workload>) {
+        let is_leaving = workload.is_being_evicted();
+        self.forget(&workload.key);
+        let place = if is_leaving { Place::Leaving } else { Place::Running };
+        self.places.insert(workload.key.clone(), place);
+        self.snapshot.insert(Running::new(workload));
+    }
+
+    /// A running workload is to go. If it was `preempted`, it is not given back at once what it loses.
+    pub fn leaves(&mut self, key: &WorkloadKey, reason: EvictionReason, now_ms: u64) {
+        let Some(running) = self.snapshot.running(key) else { return };
+        let mut workload = Workload::clone(&running.workload);
+        workload.eviction = Some(Eviction { reason, at_ms: now_ms });
+        self.places.insert(key.clone(), Place::Leaving);
+        self.snapshot.insert(Running::new(Arc::new(workload)));
+    }
+
+    /// One that was leaving keeps what it has. Whoever counted on it waits again.
+    pub fn stays(&mut self, key: &WorkloadKey) {
+        let Some(running) = self.snapshot.running(key) else { return };
+        let mut workload = Workload::clone(&running.workload);
+        workload.eviction = None;
+        self.places.insert(key.clone(), Place::Running);
+        self.snapshot.insert(Running::new(Arc::new(workload)));
+        self.preempted.remove(key);
+        self.dissolve_holds_on(key);
+        self.wake(&key.clone());
+    }
+
+    /// One that was leaving has left: what it had is free.
+    pub fn left(&mut self, key: &WorkloadKey) {
+        let was_preempted = self.snapshot.running(key).is_some_and(|running| {
+            running
+                .workload
+                .eviction
+                .as_ref()
+                .is_some_and(|e| e.reason == EvictionReason::Preempted)
+        });
+        self.forget(key);
+        if was_preempted {
+            self.preempted.insert(key.clone(), None);
+        }
+    }
+
+    /// `key` has ended, or is not to be decided about for now.
+    pub fn forget(&mut self, key: &WorkloadKey) {
+        self.due_ms.remove(key);
+        self.preempted.remove(key);
+        let Some(place) = self.places.remove(key) else { return };
+        match place {
+            Place::Waiting => {
+                for queue in self.queues.values_mut() {
+                    if queue.remove(key).is_some() {
+                        break;
+                    }
+                }
+            }
+            Place::Holding | Place::Running | Place::Leaving => {
+                self.wake(key);
+                self.holds.remove(key);
+                self.snapshot.remove(key);
+            }
+        }
+    }
+
+    /// Something changed that may help whoever shares quota or places with `key`, which has some.
+    fn wake(&mut self, key: &WorkloadKey) {
+        let Some(queue) = self.snapshot.running(key).map(|running| running.queue.clone()) else {
+            return;
+        };
+        self.wake_group_of(&queue);
+    }
+
+    fn wake_group_of(&mut self, queue: &QueueName) {
+        for name in self.groups.of(queue) {
+            if let Some(queue) = self.queues.get_mut(name) {
+                queue.wake();
+                self.news.insert(name.clone());
+            }
+        }
+    }
+
+    /// Something changed that may help anybody: nodes, health.
+    pub fn wake_all(&mut self) {
+        for (name, queue) in &mut self.queues {
+            queue.wake();
+            self.news.insert(name.clone());
+        }
+    }
+
+    /// Decides until nothing more can be decided. `standing` is asked about possible victims, and about workloads that
+    /// were preempted and could come back.
+    pub fn decide(
+        &mut self,
+        now_ms: u64,
+        standing: &dyn Fn(&Workload) -> Standing,
+    ) -> Vec<Verdict> {
+        self.wake_due(now_ms);
+        let mut verdicts = Vec::new();
+        self.settle_holds(now_ms, &mut verdicts);
+        let mut seen = BTreeSet::new();
+        for _ in 0..CYCLES_MAX {
+            let heads = self.pop_heads();
+            let has_new =
+                heads.iter().filter(|head| seen.insert(head.workload.key.clone())).count();
+            if has_new == 0 {
+                self.put_back(heads);
+                break;
+            }
+            if self.run_cycle(heads, now_ms, standing, &mut verdicts) {
+                self.review_hold_offs();
+                seen.clear();
+            }
+        }
+        self.news.clear();
+        verdicts
+    }
+
+    fn wake_due(&mut self, now_ms: u64) {
+        let due = self.due_ms.extract_if(.., |_, at_ms| *at_ms <= now_ms);
+        let due: Vec<WorkloadKey> = due.map(|(key, _)| key).collect();
+        for key in due {
+            let queue = self.queues.iter().find(|(_, queue)| queue.contains(&key));
+            if let Some(name) = queue.map(|(name, _)| name.clone()) {
+                self.queues.get_mut(&name).into_iter().for_each(PendingQueue::wake);
+                self.news.insert(name);
+            }
+        }
+    }
+
+    fn pop_heads(&mut self) -> Vec<Pending> {
+        let count = if self.policy.rules.is_on(Rule::SeveralHeads) { HEADS_MAX } else { 1 };
+        let mut heads = Vec::new();
+        for name in &self.news {
+            let Some(queue) = self.queues.get_mut(name) else { continue };
+            heads.extend(std::iter::from_fn(|| queue.pop()).take(count));
+        }
+        heads
+    }
+
+    fn put_back(&mut self, heads: Vec<Pending>) {
+        for head in heads {
+            if let Some(queue) = self.queues.get_mut(&head.workload.queue) {
+                queue.give_back(head);
+            }
+        }
+    }
+
+    /// One cycle; whether it gave anything to anybody.
+    fn run_cycle(
+        &mut self,
+        heads: Vec<Pending>,
+        now_ms: u64,
+        standing: &dyn Fn(&Workload) -> Standing,
+        verdicts: &mut Vec<Verdict>,
+    ) -> bool {
+        let outcome = {
+            let weigh = |running: &Running| self.weigh(running, now_ms, standing);
+            let weighing = Weighing {
+                standing: &weigh,
+                finds_cheapest: self.policy.rules.is_on(Rule::LostWork),
+            };
+            let options = self.policy.options_with(weighing);
+            cycle::run_cycle(&self.snapshot, &heads, &options, now_ms)
+        };
+        let mut heads: BTreeMap<WorkloadKey, Pending> =
+            heads.into_iter().map(|head| (head.workload.key.clone(), head)).collect();
+        let mut has_progress = false;
+        for verdict in outcome.verdicts {
+            if let Some(head) = heads.remove(&verdict.workload) {
+                has_progress |= self.apply(head, verdict, now_ms, standing, verdicts);
+            }
+        }
+        self.put_back(heads.into_values().collect());
+        has_progress
+    }
+
+    /// Somebody got something: whoever waits for demand to be low for a while is looked at again.
+    fn review_hold_offs(&mut self) {
+        let free = self.preempted.iter().filter(|(_, since)| since.is_some());
+        for (key, _) in free {
+            let queue = self.queues.iter().find(|(_, queue)| queue.contains(key));
+            self.news.extend(queue.map(|(name, _)| name.clone()));
+        }
+    }
+
+    /// The standing of a possible victim as the engine wants it.
+    fn weigh(
+        &self,
+        running: &Running,
+        now_ms: u64,
+        standing: &dyn Fn(&Workload) -> Standing,
+    ) -> preempt::Standing {
+        let is_holding = self.holds.contains_key(&running.workload.key);
+        let standing = standing(&running.workload);
+        preempt::Standing {
+            cost_device_ms: standing.cost_device_ms,
+            at_risk_device_ms: standing.at_risk_device_ms,
+            is_spared: is_holding || self.protection(&standing, now_ms).is_some(),
+        }
+    }
+
+    /// What protects it now, as far as the rules are on.
+    fn protection(&self, standing: &Standing, now_ms: u64) -> Option<Protection> {
+        standing.protected.filter(|p| p.until_ms > now_ms && self.policy.rules.is_on(p.rule))
+    }
+}
+
+/// `workload` with `admission`, as it runs from `now_ms` on.
+fn admitted(workload: &Workload, admission: Admission, now_ms: u64) -> Arc<Workload> {
+    let reservation = Some(Reservation { at_ms: now_ms, is_admitted: true, admission });
+    Arc::new(Workload { reservation, eviction: None, ..workload.clone() })
+}

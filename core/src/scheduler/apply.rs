@@ -1,0 +1,170 @@
+//! Carries the engine's verdicts out on the scheduler's own state.
+
+use std::sync::Arc;
+
+use crate::kueue::cycle::{self, Decision};
+use crate::kueue::name::WorkloadKey;
+use crate::kueue::order::{Pending, RequeueReason};
+use crate::kueue::preempt::{Victim, find_candidates};
+use crate::kueue::reason::PendingReason;
+use crate::kueue::snapshot::Running;
+use crate::kueue::workload::{Admission, EvictionReason, Workload};
+
+use super::{Hold, Place, Protection, Rule, Scheduler, Standing, Verdict, admitted};
+
+impl Scheduler {
+    /// Carries out one verdict of the engine about `head`; whether it gave anything to anybody.
+    pub(super) fn apply(
+        &mut self,
+        head: Pending,
+        verdict: cycle::Verdict,
+        now_ms: u64,
+        standing: &dyn Fn(&Workload) -> Standing,
+        verdicts: &mut Vec<Verdict>,
+    ) -> bool {
+        let workload = Arc::clone(&head.workload);
+        let key = workload.key.clone();
+        match verdict.decision.clone() {
+            Decision::Admit(admission) => {
+                if let Some(wait) = self.hold_off(&workload, now_ms, standing) {
+                    self.requeue(head, &verdict, RequeueReason::LostToAnother);
+                    verdicts.push(wait);
+                    return false;
+                }
+                self.run(&workload, admission.clone(), now_ms);
+                verdicts.push(Verdict::Admit { workload: key, admission, was_held: false });
+                true
+            }
+            Decision::Preempt(victims) => {
+                self.demand_is_high(&key);
+                let verdict = self.preempt(head, &verdict, victims, now_ms);
+                let is_new = matches!(&verdict, Verdict::Preempt { .. });
+                verdicts.push(verdict);
+                is_new
+            }
+            Decision::Evict(reason) => {
+                self.leaves(&key, reason, now_ms);
+                verdicts.push(Verdict::Evict { workload: key, reason });
+                true
+            }
+            Decision::AwaitVictims | Decision::Wait => {
+                self.demand_is_high(&key);
+                let reason = verdict.reason.unwrap_or(PendingReason::PendingEvaluation);
+                let protected = self.protected_victim(&workload, &verdict, now_ms, standing);
+                if let Some((_, protection)) = &protected {
+                    self.due_ms.insert(key.clone(), protection.until_ms);
+                }
+                if let Some(requeue) = verdict.requeue {
+                    self.requeue(head, &verdict, requeue);
+                }
+                let assignment = verdict.assignment.map(Box::new);
+                verdicts.push(Verdict::Wait { workload: key, reason, assignment, protected });
+                false
+            }
+        }
+    }
+
+    /// `workload` runs.
+    pub(super) fn run(&mut self, workload: &Workload, admission: Admission, now_ms: u64) {
+        let key = workload.key.clone();
+        self.preempted.remove(&key);
+        self.due_ms.remove(&key);
+        self.snapshot.insert(Running::new(admitted(workload, admission, now_ms)));
+        self.places.insert(key, Place::Running);
+    }
+
+    fn requeue(&mut self, mut head: Pending, verdict: &cycle::Verdict, reason: RequeueReason) {
+        head.progress.clone_from(&verdict.progress);
+        if let Some(queue) = self.queues.get_mut(&head.workload.queue) {
+            queue.requeue(head, reason);
+        }
+    }
+
+    /// Makes the victims leave, and holds for the preemptor what they free if that rule is on.
+    fn preempt(
+        &mut self,
+        head: Pending,
+        verdict: &cycle::Verdict,
+        victims: Vec<Victim>,
+        now_ms: u64,
+    ) -> Verdict {
+        let workload = Arc::clone(&head.workload);
+        let key = workload.key.clone();
+        let has_new = victims.iter().any(|victim| !victim.is_leaving);
+        for victim in victims.iter().filter(|victim| !victim.is_leaving) {
+            self.leaves(&victim.workload, EvictionReason::Preempted, now_ms);
+        }
+        let admission = verdict.assignment.as_ref().zip(self.snapshot.queue(&verdict.queue));
+        let admission = admission.map(|(assignment, queue)| assignment.to_admission(queue));
+        let held = admission.filter(|_| self.policy.rules.is_on(Rule::HeldCapacity));
+        if let Some(admission) = held.clone() {
+            let victims = victims.iter().map(|victim| victim.workload.clone()).collect();
+            self.hold(&workload, Hold { admission, victims, since_ms: now_ms }, now_ms);
+        } else {
+            self.requeue(head, verdict, RequeueReason::PendingPreemption);
+            if !has_new {
+                let reason = PendingReason::WaitingForPreemptedWorkloads;
+                return Verdict::Wait { workload: key, reason, assignment: None, protected: None };
+            }
+        }
+        Verdict::Preempt { workload: key, victims, held }
+    }
+
+    /// What a workload that was preempted needs is not free: the time for which it was begins anew.
+    fn demand_is_high(&mut self, key: &WorkloadKey) {
+        if let Some(free_since_ms) = self.preempted.get_mut(key) {
+            *free_since_ms = None;
+        }
+    }
+
+    /// A workload that was preempted, and could come back, waits until what it needs has been free for long enough.
+    fn hold_off(
+        &mut self,
+        workload: &Workload,
+        now_ms: u64,
+        standing: &dyn Fn(&Workload) -> Standing,
+    ) -> Option<Verdict> {
+        let key = &workload.key;
+        let hold_off_ms = standing(workload).hold_off_ms;
+        if hold_off_ms == 0 || !self.policy.rules.is_on(Rule::Hysteresis) {
+            return None;
+        }
+        let free_since_ms = *self.preempted.get_mut(key)?.get_or_insert(now_ms);
+        let until_ms = free_since_ms.saturating_add(hold_off_ms);
+        if now_ms >= until_ms {
+            return None;
+        }
+        self.due_ms.insert(key.clone(), until_ms);
+        let protection = Protection { until_ms, rule: Rule::Hysteresis };
+        Some(Verdict::Wait {
+            workload: key.clone(),
+            reason: PendingReason::PendingEvaluation,
+            assignment: None,
+            protected: Some((key.clone(), protection)),
+        })
+    }
+
+    /// If nobody could be chosen for a workload that needs preemption because of protection: whose ends first.
+    fn protected_victim(
+        &self,
+        workload: &Workload,
+        verdict: &cycle::Verdict,
+        now_ms: u64,
+        standing: &dyn Fn(&Workload) -> Standing,
+    ) -> Option<(WorkloadKey, Protection)> {
+        let assignment = verdict.assignment.as_ref()?;
+        if verdict.requeue != Some(RequeueReason::NoCandidates) {
+            return None;
+        }
+        let queue = self.snapshot.queue(&workload.queue)?;
+        let whatif = crate::kueue::whatif::WhatIf::new(&self.snapshot);
+        let claim = crate::kueue::preempt::Claim::of_quota(workload, queue, assignment);
+        let rule = &self.policy.options.victims.rule;
+        let candidates = find_candidates(&whatif, &claim, rule, now_ms);
+        let protected = candidates.into_iter().filter_map(|running| {
+            let protection = self.protection(&standing(&running.workload), now_ms)?;
+            Some((protection, running.workload.key.clone()))
+        });
+        protected.min().map(|(protection, key)| (key, protection))
+    }
+}

@@ -1,0 +1,115 @@
+//! Capacity that is held for a workload while its victims leave.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::kueue::cycle::{self, Decision};
+use crate::kueue::name::WorkloadKey;
+use crate::kueue::order::Pending;
+use crate::kueue::snapshot::Running;
+use crate::kueue::whatif::WhatIf;
+use crate::kueue::workload::{Admission, Workload};
+
+use super::{Place, Scheduler, Verdict, admitted};
+
+/// What is held for a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// What it will get.
+    pub admission: Admission,
+    /// Who must have left by then.
+    pub victims: BTreeSet<WorkloadKey>,
+    /// Since when. Unit: ms of the caller's clock.
+    pub since_ms: u64,
+}
+
+impl Scheduler {
+    /// Holds for `workload`, which waits, what `hold` says; also for a scheduler that takes up where another ended.
+    pub fn hold(&mut self, workload: &Arc<Workload>, hold: Hold, now_ms: u64) {
+        let key = workload.key.clone();
+        if self.places.get(&key) == Some(&Place::Waiting)
+            && let Some(queue) = self.queues.get_mut(&workload.queue)
+        {
+            queue.remove(&key);
+        }
+        self.places.insert(key.clone(), Place::Holding);
+        self.snapshot.insert(Running::new(admitted(workload, hold.admission.clone(), now_ms)));
+        self.holds.insert(key, hold);
+    }
+
+    /// Gives holders what they hold once their victims have left, or before if there is room without.
+    pub(super) fn settle_holds(&mut self, now_ms: u64, verdicts: &mut Vec<Verdict>) {
+        let keys: Vec<WorkloadKey> = self.holds.keys().cloned().collect();
+        for key in keys {
+            let Some(hold) = self.holds.get(&key) else { continue };
+            let is_leaving = |victim| self.places.get(victim) == Some(&Place::Leaving);
+            if hold.victims.iter().any(is_leaving) {
+                self.try_without_victims(&key, now_ms, verdicts);
+            } else if self.is_sound(&key) {
+                let admission = hold.admission.clone();
+                self.holds.remove(&key);
+                self.places.insert(key.clone(), Place::Running);
+                self.preempted.remove(&key);
+                verdicts.push(Verdict::Admit { workload: key, admission, was_held: true });
+            } else {
+                self.drop_hold(&key);
+            }
+        }
+    }
+
+    /// Whether what is held can still be given: the nodes are there and nobody else is on them.
+    fn is_sound(&self, key: &WorkloadKey) -> bool {
+        let Some(running) = self.snapshot.running(key) else { return false };
+        let mut whatif = WhatIf::new(&self.snapshot);
+        whatif.take_away(running);
+        let Some(queue) = self.snapshot.queue(&running.queue) else { return false };
+        whatif.has_room(queue.node, &running.usage) && whatif.has_places_of(running)
+    }
+
+    /// If others have made room meanwhile, nobody need leave any more.
+    fn try_without_victims(&mut self, key: &WorkloadKey, now_ms: u64, verdicts: &mut Vec<Verdict>) {
+        let Some(running) = self.snapshot.running(key) else { return };
+        if !self.news.contains(&running.queue) {
+            return;
+        }
+        let Some(held) = self.snapshot.remove(key) else { return };
+        let workload = Arc::new(Workload { reservation: None, ..Workload::clone(&held.workload) });
+        let heads = [Pending::new(Arc::clone(&workload))];
+        let outcome = cycle::run_cycle(&self.snapshot, &heads, &self.policy.options, now_ms);
+        let decision = outcome.verdicts.into_iter().next().map(|verdict| verdict.decision);
+        match decision {
+            Some(Decision::Admit(admission)) => {
+                self.holds.remove(key);
+                self.run(&workload, admission.clone(), now_ms);
+                let workload = key.clone();
+                verdicts.push(Verdict::Admit { workload, admission, was_held: false });
+            }
+            Some(
+                Decision::Preempt(_) | Decision::AwaitVictims | Decision::Evict(_) | Decision::Wait,
+            )
+            | None => {
+                self.snapshot.insert(held);
+            }
+        }
+    }
+
+    /// Nothing is held for `key` any more: it waits.
+    pub fn drop_hold(&mut self, key: &WorkloadKey) {
+        let Some(_) = self.holds.remove(key) else { return };
+        self.wake(key);
+        let Some(held) = self.snapshot.remove(key) else { return };
+        let workload = Workload { reservation: None, ..Workload::clone(&held.workload) };
+        self.places.remove(key);
+        self.submit(Arc::new(workload));
+    }
+
+    /// `victim` does not leave: whoever counted on it decides anew.
+    pub(super) fn dissolve_holds_on(&mut self, victim: &WorkloadKey) {
+        let counts_on = |hold: &Hold| hold.victims.contains(victim);
+        let keys: Vec<WorkloadKey> =
+            self.holds.iter().filter(|(_, h)| counts_on(h)).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.drop_hold(&key);
+        }
+    }
+}
