@@ -20,6 +20,7 @@ use crate::explain::ExplainArgs;
 use crate::get::GetArgs;
 use crate::paint::When;
 use crate::run::RunArgs;
+use crate::simulate::SimulateArgs;
 use crate::status::StatusArgs;
 use crate::up::UpArgs;
 use crate::{server, trainer};
@@ -101,6 +102,8 @@ pub(crate) enum Command {
     Unfreeze,
     /// Shows what checkpoint-drain is worth, on this machine in about a minute.
     Demo(DemoArgs),
+    /// Runs a cluster and a trace of workloads in virtual time, with and without draining.
+    Simulate(SimulateArgs),
     /// Prints a completion script for a shell.
     Completion(CompletionArgs),
     /// Prints the versions of this program and of the arbiter.

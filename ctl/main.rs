@@ -28,6 +28,7 @@ mod output;
 mod paint;
 mod run;
 mod server;
+mod simulate;
 mod status;
 mod table;
 mod text;
@@ -93,6 +94,7 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::Freeze(args) => done(control::freeze(global, args).await),
             Command::Unfreeze => done(control::unfreeze(global).await),
             Command::Demo(args) => demo::demo(global, args).await,
+            Command::Simulate(args) => done(simulate::simulate(global, &args)),
             Command::Version => done(control::version(global).await),
             Command::Completion(args) => done(completion(&args)),
             Command::DemoTrain(_) | Command::DemoServe(_) => {

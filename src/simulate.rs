@@ -8,7 +8,6 @@
 
 mod amount;
 mod cluster;
-mod engine;
 mod error;
 mod execution;
 mod file;

@@ -7,12 +7,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use sluice_core::kueue::cycle::Options;
 use sluice_core::kueue::name::{PodSetName, WorkloadKey};
 use sluice_core::kueue::reason::PendingReason;
 use sluice_core::kueue::workload::{Admission, PodSet, Workload};
+use sluice_core::scheduler::{History, Limits, Policy, Scheduler, Standing, Verdict};
 
-use super::engine::{Policy, Scheduler, Standing, Verdict};
 use super::error::Error;
 use super::execution::{Attempt, Exit};
 use super::scenario::{Job, Mode, PolicyName, Scenario};
@@ -58,6 +57,8 @@ enum Event {
     Leaves { job: usize },
     /// It is submitted.
     Arrives { job: usize },
+    /// The scheduler asked to be called again.
+    Wakes,
 }
 
 /// Where a workload is.
@@ -78,6 +79,8 @@ struct Entry {
     attempts: u32,
     /// Work that the next attempt starts from. Unit: milliseconds.
     resumed_ms: u64,
+    /// When it was preempted, oldest first. Unit: virtual milliseconds.
+    preempted_at_ms: Vec<u64>,
     /// Why it was not admitted when it was last looked at.
     waits: Option<PendingReason>,
 }
@@ -117,6 +120,8 @@ struct Run<'s, 'w> {
     events: BinaryHeap<Reverse<(u64, Event)>>,
     tally: Tally,
     now_ms: u64,
+    /// When the scheduler is called again though nothing happens.
+    wakes_at_ms: Option<u64>,
     /// Decisions at the present moment.
     decisions_now: u64,
     /// Decisions before it.
@@ -134,6 +139,7 @@ impl<'s, 'w> Run<'s, 'w> {
             state: State::Waiting,
             attempts: 0,
             resumed_ms: 0,
+            preempted_at_ms: Vec::new(),
             waits: None,
         };
         let entries: Vec<Entry> = scenario.jobs.iter().enumerate().map(entry).collect();
@@ -146,6 +152,7 @@ impl<'s, 'w> Run<'s, 'w> {
             scheduler: Scheduler::new(scenario.setup.clone(), policy_of(scenario)),
             tally: Tally::new(scenario),
             now_ms: 0,
+            wakes_at_ms: None,
             decisions_now: 0,
             decisions_before: 0,
             scenario,
@@ -179,6 +186,7 @@ impl<'s, 'w> Run<'s, 'w> {
                 }
                 Event::Ends { job, attempt } => self.end(job, attempt),
                 Event::Leaves { job } => self.leave(job),
+                Event::Wakes => self.wakes_at_ms = None,
             }
         }
     }
@@ -221,34 +229,40 @@ impl<'s, 'w> Run<'s, 'w> {
     fn decide(&mut self, now_ms: u64) -> Result<(), Error> {
         let (entries, by_key) = (&self.entries, &self.by_key);
         let (scenario, mode) = (self.scenario, self.mode);
-        let standing = |workload: &Workload| {
-            let job = by_key.get(&workload.key).copied();
-            let running = job.and_then(|job| match entries[job].state {
-                State::Running(attempt) => Some((&scenario.jobs[job], attempt)),
-                State::Waiting | State::Leaving(..) | State::Ended => None,
-            });
-            running.map_or(Standing { cost_device_ms: 0 }, |(job, attempt)| {
-                let devices = job.total(&scenario.measured.resource).max(1).unsigned_abs();
-                let cost_ms = cost_ms(job, attempt, now_ms, mode, scenario.kill_grace_ms);
-                Standing { cost_device_ms: cost_ms.saturating_mul(devices) }
-            })
+        let standing = |workload: &Workload| match by_key.get(&workload.key) {
+            Some(&job) => standing(scenario, mode, &scenario.jobs[job], &entries[job], now_ms),
+            None => Standing::default(),
         };
         for verdict in self.scheduler.decide(now_ms, &standing) {
             match verdict {
-                Verdict::Admit { workload, admission } => self.admit(&workload, &admission),
-                Verdict::Preempt { victims } => {
-                    for victim in victims {
+                Verdict::Admit { workload, admission, was_held: _ } => {
+                    self.admit(&workload, &admission);
+                }
+                Verdict::Preempt { workload: _, victims, held: _ } => {
+                    for victim in victims.iter().filter(|victim| !victim.is_leaving) {
                         self.preempt(&victim.workload);
                     }
                 }
-                Verdict::Wait { workload, reason } => {
+                Verdict::Evict { workload, reason: _ } => self.preempt(&workload),
+                Verdict::Wait { workload, reason, assignment: _, protected: _ } => {
                     if let Some(&job) = self.by_key.get(&workload) {
                         self.entries[job].waits = Some(reason);
                     }
                 }
             }
         }
+        self.set_alarm();
         self.check_that_it_ends()
+    }
+
+    /// Sees to it that the scheduler is called when it wants to be.
+    fn set_alarm(&mut self) {
+        let Some(at_ms) = self.scheduler.retry_at_ms() else { return };
+        let at_ms = at_ms.max(self.now_ms + 1);
+        if self.wakes_at_ms.is_none_or(|earlier_ms| at_ms < earlier_ms) {
+            self.wakes_at_ms = Some(at_ms);
+            self.events.push(Reverse((at_ms, Event::Wakes)));
+        }
     }
 
     fn check_that_it_ends(&self) -> Result<(), Error> {
@@ -292,6 +306,7 @@ impl<'s, 'w> Run<'s, 'w> {
             Mode::Drain => spec.work.drain(attempt, self.now_ms).unwrap_or(killed),
         };
         entry.state = State::Leaving(attempt, exit);
+        entry.preempted_at_ms.push(self.now_ms);
         self.events.push(Reverse((exit.leaves_at_ms, Event::Leaves { job })));
         self.tally.preempt(job, spec, killed, exit);
         self.decisions_now += 1;
@@ -324,8 +339,35 @@ impl<'s, 'w> Run<'s, 'w> {
     }
 }
 
-/// What taking a running workload away would cost: work to be done again, the next start, and the time it takes to go.
-fn cost_ms(job: &Job, attempt: Attempt, now_ms: u64, mode: Mode, grace_ms: u64) -> u64 {
+/// What taking the workload away now would cost, and what speaks against it.
+fn standing(scenario: &Scenario, mode: Mode, job: &Job, entry: &Entry, now_ms: u64) -> Standing {
+    let attempt = match entry.state {
+        State::Running(attempt) => Some(attempt),
+        State::Waiting | State::Leaving(..) | State::Ended => None,
+    };
+    let limits = Limits::default();
+    let history = History {
+        running_since_ms: attempt.map(|attempt| attempt.started_at_ms),
+        was_drained: !entry.preempted_at_ms.is_empty(),
+        drained_at_ms: &entry.preempted_at_ms,
+        restart_ms: job.work.start_cost_ms,
+    };
+    let devices = job.total(&scenario.measured.resource).max(1).unsigned_abs();
+    let (mut cost_ms, mut at_risk_ms) = (0, 0);
+    if let Some(attempt) = attempt {
+        cost_ms = cost_of(job, attempt, now_ms, mode, scenario.kill_grace_ms);
+        at_risk_ms = job.work.progress(attempt, now_ms).at_risk_ms();
+    }
+    Standing {
+        cost_device_ms: cost_ms.saturating_mul(devices),
+        at_risk_device_ms: at_risk_ms.saturating_mul(devices),
+        protected: history.protection(&limits, now_ms),
+        hold_off_ms: history.hold_off_ms(&limits, now_ms),
+    }
+}
+
+/// Work to be done again, the next start, and the time it takes to go. Unit: milliseconds.
+fn cost_of(job: &Job, attempt: Attempt, now_ms: u64, mode: Mode, grace_ms: u64) -> u64 {
     let killed = job.work.kill(attempt, now_ms, grace_ms);
     let exit = match mode {
         Mode::Kill => killed,
@@ -336,9 +378,11 @@ fn cost_ms(job: &Job, attempt: Attempt, now_ms: u64, mode: Mode, grace_ms: u64) 
 }
 
 fn policy_of(scenario: &Scenario) -> Policy {
-    let options =
-        if scenario.is_fair_sharing { Options::fair_sharing() } else { Options::classical() };
-    Policy { options, weighs_lost_work: scenario.policy == PolicyName::Sluice }
+    let policy = match scenario.policy {
+        PolicyName::Sluice => Policy::sluice(),
+        PolicyName::Compat => Policy::compat(),
+    };
+    if scenario.is_fair_sharing { policy.with_fair_sharing() } else { policy }
 }
 
 fn to_workload(index: usize, job: &Job) -> Workload {
