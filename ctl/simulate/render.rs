@@ -5,7 +5,7 @@ use sluice::simulate::{Figures, Group, Measured, Mode, Scenario, Summary};
 use super::{By, Run};
 use crate::paint::{bold, dim};
 use crate::table::columns;
-use crate::text::{NOTHING, safe, span};
+use crate::text::{NOTHING, count, safe, span};
 
 /// How fast the engine decided in `run`.
 pub(super) fn speed(run: &Run) -> String {
@@ -51,9 +51,9 @@ fn headline(scenario: &Scenario, runs: &[Run]) -> String {
     };
     let capacity = runs.first().map_or(0, |run| run.summary.capacity_millidevices);
     bold(&format!(
-        "{} workloads in {} queues on {} {}s, policy {policy}",
-        scenario.jobs.len(),
-        scenario.setup.queues.len(),
+        "{} in {} on {} {}s, policy {policy}",
+        count(scenario.jobs.len(), "workload"),
+        count(scenario.setup.queues.len(), "queue"),
         decimal(capacity),
         scenario.measured.noun(),
     ))
