@@ -1,9 +1,10 @@
-//! What the three binaries share: the wire, and being a process.
+//! What the three binaries share: the wire, the files of queues, and being a process.
 
 #![forbid(unsafe_code)]
 
 pub mod net;
 pub mod paths;
+pub mod queues;
 pub mod simulate;
 pub mod telemetry;
 pub mod wire;

@@ -87,6 +87,8 @@ pub enum Verdict {
         victims: Vec<Victim>,
         /// What it gets then, if that is held for it from now on.
         held: Option<Admission>,
+        /// Everybody whom Kueue's rules allow to be taken for it, with what that would cost, in Kueue's order.
+        considered: Vec<(WorkloadKey, Standing)>,
     },
     /// It is to go because what it needs is broken; [`Scheduler::left`] is due.
     Evict {
@@ -105,6 +107,8 @@ pub enum Verdict {
         assignment: Option<Box<crate::kueue::flavor::Assignment>>,
         /// If somebody could give way but is left alone now: who, and until when.
         protected: Option<(WorkloadKey, Protection)>,
+        /// Workloads of its queue that ask for the same and wait for the same reason.
+        alike: Vec<WorkloadKey>,
     },
 }
 
@@ -129,6 +133,7 @@ pub struct Scheduler {
     snapshot: Snapshot,
     groups: Groups,
     queues: BTreeMap<QueueName, PendingQueue>,
+    waiting: BTreeMap<WorkloadKey, Arc<Workload>>,
     places: BTreeMap<WorkloadKey, Place>,
     holds: BTreeMap<WorkloadKey, Hold>,
     /// Workloads that were preempted and wait: since when what they need has been free, if it is.
@@ -156,6 +161,7 @@ impl Scheduler {
             snapshot,
             groups,
             queues,
+            waiting: BTreeMap::new(),
             places: BTreeMap::new(),
             holds: BTreeMap::new(),
             preempted: BTreeMap::new(),
@@ -194,6 +200,12 @@ impl Scheduler {
         self.holds.get(key)
     }
 
+    /// The workload `key` as it waits; `None` if it does not wait.
+    #[must_use]
+    pub fn waiting(&self, key: &WorkloadKey) -> Option<&Arc<Workload>> {
+        self.waiting.get(key)
+    }
+
     /// The workloads of `queue` that wait: those to be looked at, in order, then those that have stepped aside.
     pub fn waiting_in(&self, queue: &QueueName) -> impl Iterator<Item = &Arc<Workload>> {
         let queues = self.queues.get(queue).into_iter();
@@ -212,7 +224,8 @@ impl Scheduler {
         self.forget(&workload.key);
         let Some(queue) = self.queues.get_mut(&workload.queue) else { return false };
         let (key, name) = (workload.key.clone(), workload.queue.clone());
-        queue.push(workload);
+        queue.push(Arc::clone(&workload));
+        self.waiting.insert(key.clone(), workload);
         if was_preempted {
             self.preempted.insert(key.clone(), None);
         }
@@ -273,10 +286,9 @@ impl Scheduler {
         let Some(place) = self.places.remove(key) else { return };
         match place {
             Place::Waiting => {
-                for queue in self.queues.values_mut() {
-                    if queue.remove(key).is_some() {
-                        break;
-                    }
+                let queue = self.waiting.remove(key).map(|workload| workload.queue.clone());
+                if let Some(queue) = queue.and_then(|name| self.queues.get_mut(&name)) {
+                    queue.remove(key);
                 }
             }
             Place::Holding | Place::Running | Place::Leaving => {
@@ -312,12 +324,14 @@ impl Scheduler {
         }
     }
 
-    /// Decides until nothing more can be decided. `standing` is asked about possible victims, and about workloads that
-    /// were preempted and could come back.
+    /// Decides until nothing more can be decided.
+    ///
+    /// `standing` tells what it would cost its first argument to have the second taken away. It is asked about possible
+    /// victims; and about a workload that was preempted and could come back, as both arguments.
     pub fn decide(
         &mut self,
         now_ms: u64,
-        standing: &dyn Fn(&Workload) -> Standing,
+        standing: &dyn Fn(&Workload, &Workload) -> Standing,
     ) -> Vec<Verdict> {
         self.wake_due(now_ms);
         let mut verdicts = Vec::new();
@@ -344,11 +358,9 @@ impl Scheduler {
         let due = self.due_ms.extract_if(.., |_, at_ms| *at_ms <= now_ms);
         let due: Vec<WorkloadKey> = due.map(|(key, _)| key).collect();
         for key in due {
-            let queue = self.queues.iter().find(|(_, queue)| queue.contains(&key));
-            if let Some(name) = queue.map(|(name, _)| name.clone()) {
-                self.queues.get_mut(&name).into_iter().for_each(PendingQueue::wake);
-                self.news.insert(name);
-            }
+            let Some(name) = self.waiting.get(&key).map(|w| w.queue.clone()) else { continue };
+            self.queues.get_mut(&name).into_iter().for_each(PendingQueue::wake);
+            self.news.insert(name);
         }
     }
 
@@ -375,11 +387,13 @@ impl Scheduler {
         &mut self,
         heads: Vec<Pending>,
         now_ms: u64,
-        standing: &dyn Fn(&Workload) -> Standing,
+        standing: &dyn Fn(&Workload, &Workload) -> Standing,
         verdicts: &mut Vec<Verdict>,
     ) -> bool {
         let outcome = {
-            let weigh = |running: &Running| self.weigh(running, now_ms, standing);
+            let weigh = |preemptor: &Workload, running: &Running| {
+                self.weigh(preemptor, running, now_ms, standing)
+            };
             let weighing = Weighing {
                 standing: &weigh,
                 finds_cheapest: self.policy.rules.is_on(Rule::LostWork),
@@ -403,20 +417,20 @@ impl Scheduler {
     fn review_hold_offs(&mut self) {
         let free = self.preempted.iter().filter(|(_, since)| since.is_some());
         for (key, _) in free {
-            let queue = self.queues.iter().find(|(_, queue)| queue.contains(key));
-            self.news.extend(queue.map(|(name, _)| name.clone()));
+            self.news.extend(self.waiting.get(key).map(|workload| workload.queue.clone()));
         }
     }
 
     /// The standing of a possible victim as the engine wants it.
     fn weigh(
         &self,
+        preemptor: &Workload,
         running: &Running,
         now_ms: u64,
-        standing: &dyn Fn(&Workload) -> Standing,
+        standing: &dyn Fn(&Workload, &Workload) -> Standing,
     ) -> preempt::Standing {
         let is_holding = self.holds.contains_key(&running.workload.key);
-        let standing = standing(&running.workload);
+        let standing = standing(preemptor, &running.workload);
         preempt::Standing {
             cost_device_ms: standing.cost_device_ms,
             at_risk_device_ms: standing.at_risk_device_ms,

@@ -125,19 +125,23 @@ impl PendingQueue {
     }
 
     /// Gives back a workload that was taken and got no quota. What cannot be admitted before something changes is
-    /// parked, and with it all workloads that would fare the same.
-    pub fn requeue(&mut self, pending: Pending, reason: RequeueReason) {
+    /// parked, and with it all workloads that would fare the same; those are returned.
+    pub fn requeue(&mut self, pending: Pending, reason: RequeueReason) -> Vec<WorkloadKey> {
+        let mut alike = Vec::new();
         let has_flavors_left = pending.progress.as_ref().is_some_and(Progress::is_unfinished);
         if reason.is_immediate(self.strategy) || has_flavors_left {
             self.active.insert(turn_of(&pending.workload), pending);
-            return;
+            return alike;
         }
         if self.strategy == QueueingStrategy::BestEffortFifo && reason.concerns_equivalents() {
             let equivalent = self.active.extract_if(.., |_, other| other.is_equivalent(&pending));
-            self.parked
-                .extend(equivalent.map(|(_, pending)| (pending.workload.key.clone(), pending)));
+            for (_, pending) in equivalent {
+                alike.push(pending.workload.key.clone());
+                self.parked.insert(pending.workload.key.clone(), pending);
+            }
         }
         self.parked.insert(pending.workload.key.clone(), pending);
+        alike
     }
 
     /// Makes all parked workloads active again: something changed that may help them.

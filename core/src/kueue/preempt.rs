@@ -100,8 +100,8 @@ impl From<VictimRule> for VictimPolicy<'_> {
 /// A choice among the victims that the rule allows. It never allows more of them.
 #[derive(Clone, Copy)]
 pub struct Weighing<'s> {
-    /// What taking a running workload away would cost. Asked about candidates only.
-    pub standing: &'s dyn Fn(&Running) -> Standing,
+    /// What it would cost the first workload to have the second taken away. Asked about candidates only.
+    pub standing: &'s dyn Fn(&Workload, &Running) -> Standing,
     /// Look for the set that costs least; else the order of candidates is Kueue's.
     pub finds_cheapest: bool,
 }

@@ -155,7 +155,7 @@ impl Rules {
     }
 
     fn ask<R>(&self, question: impl FnOnce(VictimPolicy<'_>) -> R) -> R {
-        let standing = |running: &Running| {
+        let standing = |_: &Workload, running: &Running| {
             let cost_device_ms = self.cost(&running.workload);
             Standing { cost_device_ms, at_risk_device_ms: 0, is_spared: cost_device_ms == SPARED }
         };

@@ -5,14 +5,15 @@ mod inactive;
 mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::model::{AdmissionCheck, ClusterQueue, Cohort, ResourceFlavor, StopPolicy, Topology};
 use super::name::{CheckName, CohortName, FlavorName, FlavorResource, QueueName, WorkloadKey};
 use super::quota::{Ledger, NodeId, QuotaTree};
-use super::tas::{Node, OtherPod, Switches, TasSnapshot};
+use super::tas::{FlavorNodes, Node, NodeBook, OtherPod, Switches};
 use super::workload::{Usage, Workload};
 use cohorts::CohortPlan;
+use places::Places;
 
 pub use cohorts::COHORT_DEPTH_MAX;
 pub use inactive::InactiveReason;
@@ -37,6 +38,12 @@ pub struct Setup {
     pub other_pods: Vec<OtherPod>,
     /// Optional rules of placement.
     pub placement: Switches,
+    /// Whether every pod gets a node (Kueue leaves pods without a topology to others; off).
+    ///
+    /// Flavors without a topology then get one whose only level is the host name, other topologies end at the host
+    /// name, and pods that do not ask for a topology go anywhere. A node without that label has its name for it.
+    /// Which flavors suit a pod set still depends on declared topologies alone.
+    pub places_all: bool,
 }
 
 /// A workload that holds quota.
@@ -94,17 +101,25 @@ pub struct Snapshot {
     queues: BTreeMap<QueueName, QueueState>,
     queue_of_node: BTreeMap<NodeId, QueueName>,
     tree: QuotaTree,
-    topologies: BTreeMap<FlavorName, TasSnapshot>,
     running: BTreeMap<WorkloadKey, Running>,
-    /// What each running workload takes in topologies.
-    placed: BTreeMap<WorkloadKey, TopologyUsage>,
+    nodes: NodeBook,
+    /// The levels and labels of the flavors with a topology.
+    planted: BTreeMap<FlavorName, FlavorNodes>,
+    switches: Switches,
+    places_all: bool,
+    places: Places,
+    /// `places` with all trees up to date, once somebody has asked while some were not.
+    renewed: OnceLock<Places>,
 }
 
 impl Snapshot {
     /// A snapshot with nothing running.
     #[must_use]
-    pub fn new(setup: Setup) -> Self {
-        let topologies = places::plant_topologies(&setup);
+    pub fn new(mut setup: Setup) -> Self {
+        if setup.places_all {
+            setup.nodes.iter_mut().for_each(places::name_host);
+        }
+        let planted = places::flavor_nodes(&setup);
         let flavors: BTreeMap<_, _> =
             setup.flavors.into_iter().map(|flavor| (flavor.name.clone(), flavor)).collect();
         let checks: BTreeMap<_, _> =
@@ -117,9 +132,13 @@ impl Snapshot {
             queues: BTreeMap::new(),
             queue_of_node: BTreeMap::new(),
             tree: QuotaTree::default(),
-            topologies,
             running: BTreeMap::new(),
-            placed: BTreeMap::new(),
+            nodes: NodeBook::new(setup.nodes, &setup.other_pods),
+            places: Places::unplanted(&planted),
+            planted,
+            switches: setup.placement,
+            places_all: setup.places_all,
+            renewed: OnceLock::new(),
         };
         let cohorts = CohortPlan::new(setup.cohorts, &specs);
         let nodes = cohorts.plant(&mut snapshot.tree);
@@ -160,7 +179,7 @@ impl Snapshot {
             let Some(found) = self.flavors.get(flavor) else {
                 return Some(InactiveReason::FlavorNotFound(flavor.clone()));
             };
-            if found.topology.is_some() && !self.topologies.contains_key(flavor) {
+            if found.topology.is_some() && !self.planted.contains_key(flavor) {
                 return Some(InactiveReason::TopologyNotFound(flavor.clone()));
             }
         }
@@ -186,13 +205,7 @@ impl Snapshot {
         queue.running.insert(key.clone());
         let node = queue.node;
         self.change(|ledger| ledger.add_all(node, &running.usage));
-        let placed = self.topology_usage_of(&running.workload);
-        for (flavor, usage) in placed.all() {
-            if let Some(topology) = self.topologies.get_mut(flavor) {
-                topology.add(usage);
-            }
-        }
-        self.placed.insert(key.clone(), placed);
+        self.occupy(&key, &running.workload);
         self.running.insert(key, running);
         true
     }
@@ -205,11 +218,7 @@ impl Snapshot {
             let node = queue.node;
             self.change(|ledger| ledger.remove_all(node, &running.usage));
         }
-        for (flavor, usage) in self.placed.remove(key).iter().flat_map(TopologyUsage::all) {
-            if let Some(topology) = self.topologies.get_mut(flavor) {
-                topology.remove(usage);
-            }
-        }
+        self.vacate(key);
         Some(running)
     }
 

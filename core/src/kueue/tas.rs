@@ -24,12 +24,14 @@ mod failure;
 mod fit;
 mod model;
 mod node_match;
+mod nodes;
 mod order;
 mod place;
 mod plan;
 mod replace;
 mod snapshot;
 mod subset;
+mod table;
 mod tree;
 
 #[cfg(test)]
@@ -37,9 +39,11 @@ mod tests;
 
 pub use assumed::Assumed;
 pub use failure::{Exclusions, Failure, LayerFit, Unit};
+pub(in crate::kueue) use model::HOSTNAME;
 pub use model::{
     Capacity, FlavorNodes, Node, OtherPod, Outcome, PodSetOutcome, PodSetRequest, PreferredTerm,
     Switches, UnconstrainedOrder,
 };
+pub(in crate::kueue) use nodes::{NodeBook, Renewal};
 pub use replace::{ReplaceRequest, Replacement};
 pub use snapshot::{LeafUsage, TasSnapshot};

@@ -2,7 +2,7 @@
 //!
 //! How pods are placed is [`super::tas`]'s business; this module asks it for whole workloads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::flavor::{Assignment, FlavorRequest, Mode, Oracle, assign_flavors, explain_no_fit};
 use super::name::{FlavorName, PodSetName};
@@ -61,7 +61,7 @@ impl<'a> TopologyDemand<'a> {
     ) -> Self {
         let mut demand = Self::default();
         for pod_set in &workload.pod_sets {
-            let is_implied = !pod_set.requests_topology() && queue.is_topology_only;
+            let is_implied = !pod_set.requests_topology() && places_unasked(queue, snapshot);
             if is_implied || pod_set.requests_topology() {
                 demand.add(assignment, workload, pod_set, is_implied, queue, snapshot);
             }
@@ -90,13 +90,8 @@ impl<'a> TopologyDemand<'a> {
         if assigned.count == 0 || is_done {
             return;
         }
-        let flavors: BTreeSet<&FlavorName> = assigned
-            .flavors
-            .values()
-            .map(|choice| &choice.flavor)
-            .filter(|flavor| snapshot.topology(flavor).is_some())
-            .collect();
-        let (Some(&flavor), 1) = (flavors.first(), flavors.len()) else {
+        let flavors = assigned.flavors.values().map(|choice| &choice.flavor);
+        let [flavor] = snapshot.flavors_that_place(flavors)[..] else {
             assigned.reasons.push(FlavorReason::NoSingleTopology);
             return;
         };
@@ -178,6 +173,11 @@ fn replace_all(
         }
     }
     None
+}
+
+/// Whether pods that ask for no topology are placed too.
+fn places_unasked(queue: &QueueState, snapshot: &Snapshot) -> bool {
+    queue.is_topology_only || snapshot.places_all()
 }
 
 /// Whether the placement is left for later: until a check has provisioned the nodes, or to another cluster.
@@ -276,7 +276,7 @@ pub(super) fn reserve_places(
     queue: &QueueState,
     capacity: Capacity,
 ) {
-    let may_place = workload.requests_topology() || queue.is_topology_only;
+    let may_place = workload.requests_topology() || places_unasked(queue, whatif.snapshot());
     if assignment.mode() != Mode::Preempt || !may_place || workload.has_unhealthy_placement() {
         return;
     }
@@ -295,8 +295,8 @@ pub(super) fn new_usage(
         let Some(placement) = &assigned.placement else { continue };
         let pod_set = workload.pod_sets.iter().find(|pod_set| pod_set.name == assigned.name);
         let flavors = assigned.flavors.values().map(|choice| &choice.flavor);
-        let flavor = { flavors }.find(|flavor| snapshot.topology(flavor).is_some());
-        if let (Some(pod_set), Some(flavor)) = (pod_set, flavor) {
+        let flavors = snapshot.flavors_that_place(flavors);
+        if let (Some(pod_set), Some(flavor)) = (pod_set, flavors.first()) {
             let beyond = without_held(placement, workload, &assigned.name);
             snapshot.add_topology_usage(&mut usage, flavor, &beyond, &pod_set.requests);
         }

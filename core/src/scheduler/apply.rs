@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use crate::kueue::cycle::{self, Decision};
+use crate::kueue::flavor::Assignment;
 use crate::kueue::name::WorkloadKey;
 use crate::kueue::order::{Pending, RequeueReason};
-use crate::kueue::preempt::{Victim, find_candidates};
+use crate::kueue::preempt::{Claim, Victim, find_candidates};
 use crate::kueue::reason::PendingReason;
 use crate::kueue::snapshot::Running;
+use crate::kueue::whatif::WhatIf;
 use crate::kueue::workload::{Admission, EvictionReason, Workload};
 
 use super::{Hold, Place, Protection, Rule, Scheduler, Standing, Verdict, admitted};
@@ -19,11 +21,12 @@ impl Scheduler {
         head: Pending,
         verdict: cycle::Verdict,
         now_ms: u64,
-        standing: &dyn Fn(&Workload) -> Standing,
+        standing: &dyn Fn(&Workload, &Workload) -> Standing,
         verdicts: &mut Vec<Verdict>,
     ) -> bool {
         let workload = Arc::clone(&head.workload);
         let key = workload.key.clone();
+        self.due_ms.remove(&key);
         match verdict.decision.clone() {
             Decision::Admit(admission) => {
                 if let Some(wait) = self.hold_off(&workload, now_ms, standing) {
@@ -37,7 +40,7 @@ impl Scheduler {
             }
             Decision::Preempt(victims) => {
                 self.demand_is_high(&key);
-                let verdict = self.preempt(head, &verdict, victims, now_ms);
+                let verdict = self.preempt(head, &verdict, victims, now_ms, standing);
                 let is_new = matches!(&verdict, Verdict::Preempt { .. });
                 verdicts.push(verdict);
                 is_new
@@ -54,11 +57,18 @@ impl Scheduler {
                 if let Some((_, protection)) = &protected {
                     self.due_ms.insert(key.clone(), protection.until_ms);
                 }
-                if let Some(requeue) = verdict.requeue {
-                    self.requeue(head, &verdict, requeue);
-                }
+                let alike = match verdict.requeue {
+                    Some(requeue) => self.requeue(head, &verdict, requeue),
+                    None => Vec::new(),
+                };
                 let assignment = verdict.assignment.map(Box::new);
-                verdicts.push(Verdict::Wait { workload: key, reason, assignment, protected });
+                verdicts.push(Verdict::Wait {
+                    workload: key,
+                    reason,
+                    assignment,
+                    protected,
+                    alike,
+                });
                 false
             }
         }
@@ -68,16 +78,21 @@ impl Scheduler {
     pub(super) fn run(&mut self, workload: &Workload, admission: Admission, now_ms: u64) {
         let key = workload.key.clone();
         self.preempted.remove(&key);
-        self.due_ms.remove(&key);
+        self.waiting.remove(&key);
         self.snapshot.insert(Running::new(admitted(workload, admission, now_ms)));
         self.places.insert(key, Place::Running);
     }
 
-    fn requeue(&mut self, mut head: Pending, verdict: &cycle::Verdict, reason: RequeueReason) {
+    /// Puts `head` back; returns those that were parked with it because they would fare the same.
+    fn requeue(
+        &mut self,
+        mut head: Pending,
+        verdict: &cycle::Verdict,
+        reason: RequeueReason,
+    ) -> Vec<WorkloadKey> {
         head.progress.clone_from(&verdict.progress);
-        if let Some(queue) = self.queues.get_mut(&head.workload.queue) {
-            queue.requeue(head, reason);
-        }
+        let queue = self.queues.get_mut(&head.workload.queue);
+        queue.map(|queue| queue.requeue(head, reason)).unwrap_or_default()
     }
 
     /// Makes the victims leave, and holds for the preemptor what they free if that rule is on.
@@ -87,9 +102,12 @@ impl Scheduler {
         verdict: &cycle::Verdict,
         victims: Vec<Victim>,
         now_ms: u64,
+        standing: &dyn Fn(&Workload, &Workload) -> Standing,
     ) -> Verdict {
         let workload = Arc::clone(&head.workload);
         let key = workload.key.clone();
+        let assignment = verdict.assignment.as_ref();
+        let considered = assignment.map(|a| self.candidates(&workload, a, now_ms, standing));
         let has_new = victims.iter().any(|victim| !victim.is_leaving);
         for victim in victims.iter().filter(|victim| !victim.is_leaving) {
             self.leaves(&victim.workload, EvictionReason::Preempted, now_ms);
@@ -104,10 +122,15 @@ impl Scheduler {
             self.requeue(head, verdict, RequeueReason::PendingPreemption);
             if !has_new {
                 let reason = PendingReason::WaitingForPreemptedWorkloads;
-                return Verdict::Wait { workload: key, reason, assignment: None, protected: None };
+                return wait(key, reason, None);
             }
         }
-        Verdict::Preempt { workload: key, victims, held }
+        Verdict::Preempt {
+            workload: key,
+            victims,
+            held,
+            considered: considered.unwrap_or_default(),
+        }
     }
 
     /// What a workload that was preempted needs is not free: the time for which it was begins anew.
@@ -122,10 +145,10 @@ impl Scheduler {
         &mut self,
         workload: &Workload,
         now_ms: u64,
-        standing: &dyn Fn(&Workload) -> Standing,
+        standing: &dyn Fn(&Workload, &Workload) -> Standing,
     ) -> Option<Verdict> {
         let key = &workload.key;
-        let hold_off_ms = standing(workload).hold_off_ms;
+        let hold_off_ms = standing(workload, workload).hold_off_ms;
         if hold_off_ms == 0 || !self.policy.rules.is_on(Rule::Hysteresis) {
             return None;
         }
@@ -136,12 +159,8 @@ impl Scheduler {
         }
         self.due_ms.insert(key.clone(), until_ms);
         let protection = Protection { until_ms, rule: Rule::Hysteresis };
-        Some(Verdict::Wait {
-            workload: key.clone(),
-            reason: PendingReason::PendingEvaluation,
-            assignment: None,
-            protected: Some((key.clone(), protection)),
-        })
+        let protected = Some((key.clone(), protection));
+        Some(wait(key.clone(), PendingReason::PendingEvaluation, protected))
     }
 
     /// If nobody could be chosen for a workload that needs preemption because of protection: whose ends first.
@@ -150,21 +169,46 @@ impl Scheduler {
         workload: &Workload,
         verdict: &cycle::Verdict,
         now_ms: u64,
-        standing: &dyn Fn(&Workload) -> Standing,
+        standing: &dyn Fn(&Workload, &Workload) -> Standing,
     ) -> Option<(WorkloadKey, Protection)> {
         let assignment = verdict.assignment.as_ref()?;
         if verdict.requeue != Some(RequeueReason::NoCandidates) {
             return None;
         }
-        let queue = self.snapshot.queue(&workload.queue)?;
-        let whatif = crate::kueue::whatif::WhatIf::new(&self.snapshot);
-        let claim = crate::kueue::preempt::Claim::of_quota(workload, queue, assignment);
-        let rule = &self.policy.options.victims.rule;
-        let candidates = find_candidates(&whatif, &claim, rule, now_ms);
-        let protected = candidates.into_iter().filter_map(|running| {
-            let protection = self.protection(&standing(&running.workload), now_ms)?;
-            Some((protection, running.workload.key.clone()))
-        });
+        let candidates = self.candidates(workload, assignment, now_ms, standing);
+        let protected = candidates
+            .into_iter()
+            .filter_map(|(key, standing)| Some((self.protection(&standing, now_ms)?, key)));
         protected.min().map(|(protection, key)| (key, protection))
     }
+}
+
+impl Scheduler {
+    /// Whom Kueue's rules allow to be taken so that `workload` gets `assignment`, with what that would cost, in
+    /// Kueue's order; also those that are protected now.
+    #[must_use]
+    pub fn candidates(
+        &self,
+        workload: &Workload,
+        assignment: &Assignment,
+        now_ms: u64,
+        standing: &dyn Fn(&Workload, &Workload) -> Standing,
+    ) -> Vec<(WorkloadKey, Standing)> {
+        let Some(queue) = self.snapshot.queue(&workload.queue) else { return Vec::new() };
+        let claim = Claim::of_quota(workload, queue, assignment);
+        let rule = &self.policy.options.victims.rule;
+        let candidates = find_candidates(&WhatIf::new(&self.snapshot), &claim, rule, now_ms);
+        let weigh = |running: &Running| {
+            (running.workload.key.clone(), standing(workload, &running.workload))
+        };
+        candidates.into_iter().map(weigh).collect()
+    }
+}
+
+fn wait(
+    workload: WorkloadKey,
+    reason: PendingReason,
+    protected: Option<(WorkloadKey, Protection)>,
+) -> Verdict {
+    Verdict::Wait { workload, reason, assignment: None, protected, alike: Vec::new() }
 }

@@ -27,7 +27,7 @@ impl Scheduler {
     /// Holds for `workload`, which waits, what `hold` says; also for a scheduler that takes up where another ended.
     pub fn hold(&mut self, workload: &Arc<Workload>, hold: Hold, now_ms: u64) {
         let key = workload.key.clone();
-        if self.places.get(&key) == Some(&Place::Waiting)
+        if self.waiting.remove(&key).is_some()
             && let Some(queue) = self.queues.get_mut(&workload.queue)
         {
             queue.remove(&key);

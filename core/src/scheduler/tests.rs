@@ -13,7 +13,7 @@ use crate::kueue::workload::Workload;
 mod holds;
 mod thrash;
 
-const NOTHING: &dyn Fn(&Workload) -> Standing = &|_| Standing::default();
+const NOTHING: &dyn Fn(&Workload, &Workload) -> Standing = &|_, _| Standing::default();
 
 fn key(name: &str) -> WorkloadKey {
     WorkloadKey::new("", name)
@@ -43,13 +43,13 @@ fn words(verdicts: &[Verdict]) -> Vec<String> {
         Verdict::Admit { workload, admission: _, was_held } => {
             format!("{workload} runs{}", if *was_held { " on what was held" } else { "" })
         }
-        Verdict::Preempt { workload, victims, held } => {
+        Verdict::Preempt { workload, victims, held, .. } => {
             let names: Vec<_> = victims.iter().map(|v| v.workload.to_string()).collect();
             let held = if held.is_some() { ", held" } else { "" };
             format!("{} for {workload}{held}", names.join(" "))
         }
         Verdict::Evict { workload, reason } => format!("{workload} goes: {}", reason.code()),
-        Verdict::Wait { workload, reason, assignment: _, protected } => match protected {
+        Verdict::Wait { workload, reason, protected, .. } => match protected {
             Some((victim, protection)) => format!(
                 "{workload} waits until {} for {victim}: {}",
                 protection.until_ms, protection.rule
@@ -79,11 +79,11 @@ fn a_queue_that_is_unknown_takes_nothing() {
 }
 
 /// Two gangs of 4 GPUs: one saved 5 s ago, the other 25 min ago.
-fn two_gangs(policy: Policy) -> (Scheduler, impl Fn(&Workload) -> Standing) {
+fn two_gangs(policy: Policy) -> (Scheduler, impl Fn(&Workload, &Workload) -> Standing) {
     let mut scheduler = scheduler(vec![preempting("q", 8)], policy);
     assert_eq!(submit(&mut scheduler, "fresh", 0, 4), ["fresh runs"]);
     assert_eq!(submit(&mut scheduler, "stale", 0, 4), ["stale runs"]);
-    let standing = |workload: &Workload| {
+    let standing = |_: &Workload, workload: &Workload| {
         let unsaved_ms = if workload.key.name() == "fresh" { 5_000 } else { 25 * 60_000 };
         let at_risk_device_ms = 4 * unsaved_ms;
         Standing { cost_device_ms: at_risk_device_ms, at_risk_device_ms, ..Standing::default() }
@@ -96,8 +96,9 @@ fn s1_the_gang_that_saved_last_goes() {
     let (mut scheduler, standing) = two_gangs(Policy::sluice());
     scheduler.submit(Arc::new(pending("serving", "q", 5, 4)));
     assert_eq!(words(&scheduler.decide(NOW_MS, &standing)), ["fresh for serving, held"]);
-    assert_eq!(standing(&pending("fresh", "q", 0, 4)).at_risk_device_ms, 20_000);
-    assert_eq!(standing(&pending("stale", "q", 0, 4)).at_risk_device_ms, 6_000_000);
+    let serving = pending("serving", "q", 5, 4);
+    let at_risk = |name| standing(&serving, &pending(name, "q", 0, 4)).at_risk_device_ms;
+    assert_eq!((at_risk("fresh"), at_risk("stale")), (20_000, 6_000_000));
 }
 
 #[test]

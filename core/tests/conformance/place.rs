@@ -54,6 +54,7 @@ pub(crate) fn snapshot(input: &Value, gates: &Value) -> TasSnapshot {
         levels,
         node_labels: parse::labels(&input["flavor_node_labels"]),
         tolerations: list(&input["flavor_tolerations"]).iter().map(parse::toleration).collect(),
+        ..FlavorNodes::default()
     };
     let nodes: Vec<Node> = list(&input["nodes"]).iter().map(node).collect();
     let other_pods: Vec<OtherPod> = list(&input["other_pods"]).iter().map(other_pod).collect();
@@ -80,6 +81,7 @@ pub(crate) fn switches(gates: &Value) -> Switches {
         is_balanced: is_on("TASBalancedPlacement"),
         respects_preferred_affinity: is_on("TASRespectNodeAffinityPreferred"),
         is_elastic: is_on("ElasticJobsViaWorkloadSlicesWithTAS"),
+        ..Switches::default()
     }
 }
 
@@ -91,6 +93,7 @@ pub(crate) fn node(value: &Value) -> Node {
         taints: list(&value["taints"]).iter().map(parse::taint).collect(),
         is_ready: value["ready"] == true,
         is_unschedulable: value["unschedulable"] == true,
+        degraded: std::collections::BTreeMap::new(),
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn find_targets<'a>(
     candidates: &Candidates<'a, '_>,
     weighing: &Weighing<'_>,
 ) -> Targets<'a> {
-    let weighed = weigh(candidates, weighing);
+    let weighed = weigh(claim, candidates, weighing);
     let in_order: Vec<usize> = weighed.iter().map(|candidate| candidate.index).collect();
     if !weighing.finds_cheapest {
         return candidates.reordered(&in_order).take(whatif, claim);
@@ -78,10 +78,15 @@ pub(super) fn find_targets<'a>(
     choice.best.map_or_else(Targets::new, |best| best.targets)
 }
 
-fn weigh<'a>(candidates: &Candidates<'a, '_>, weighing: &Weighing<'_>) -> Vec<Weighed<'a>> {
+fn weigh<'a>(
+    claim: &Claim<'_>,
+    candidates: &Candidates<'a, '_>,
+    weighing: &Weighing<'_>,
+) -> Vec<Weighed<'a>> {
     let weigh = |(index, running): (usize, &'a Running)| {
         let is_leaving = running.workload.is_being_evicted();
-        let standing = if is_leaving { Standing::default() } else { (weighing.standing)(running) };
+        let ask = || (weighing.standing)(claim.workload, running);
+        let standing = if is_leaving { Standing::default() } else { ask() };
         (!standing.is_spared).then_some(Weighed { index, running, standing })
     };
     candidates.running().into_iter().enumerate().filter_map(weigh).collect()

@@ -154,7 +154,7 @@ fn of_those_allowed_the_cheaper_go_first() {
         usage: [(gpus_of("a3"), 4)].into(),
         topology: TopologyDemand::default(),
     };
-    let standing = |running: &Running| {
+    let standing = |_: &Workload, running: &Running| {
         let costs = [("w1", 100), ("w2", 7), ("w9", 0)];
         let cost = costs.iter().find(|(name, _)| running.workload.key.name() == *name);
         Standing { cost_device_ms: cost.map_or(0, |(_, cost)| *cost), ..Standing::default() }

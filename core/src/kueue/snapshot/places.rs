@@ -1,10 +1,14 @@
-//! What running workloads take in the topologies of their flavors.
+//! The topologies of the flavors, and what running workloads take in them.
+//!
+//! Trees follow the nodes: what changes a tree's shape marks it, and it is planted anew when somebody next asks, with
+//! everything that runs counted again. Everything else is changed in place.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::name::{FlavorName, WorkloadKey};
-use super::super::tas::{FlavorNodes, LeafUsage, TasSnapshot};
-use super::super::workload::{Placement, PodSetAdmission, Requests, Workload};
+use super::super::tas::{FlavorNodes, HOSTNAME, LeafUsage, Node, Renewal, TasSnapshot};
+use super::super::workload::{Placement, Requests, Workload};
 use super::{Setup, Snapshot};
 
 /// What a workload takes in topologies.
@@ -23,28 +27,84 @@ impl TopologyUsage {
     }
 }
 
-impl Snapshot {
-    /// What the placements in `workload`'s reservation take.
-    pub(super) fn topology_usage_of(&self, workload: &Workload) -> TopologyUsage {
+/// The topologies and what is in use in them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    topologies: BTreeMap<FlavorName, TasSnapshot>,
+    /// What each running workload takes.
+    placed: BTreeMap<WorkloadKey, TopologyUsage>,
+    /// Flavors whose tree is out of date.
+    outdated: BTreeSet<FlavorName>,
+}
+
+impl Places {
+    /// Nothing yet: all trees are planted at the first question.
+    pub(super) fn unplanted(flavors: &BTreeMap<FlavorName, FlavorNodes>) -> Self {
+        Self { outdated: flavors.keys().cloned().collect(), ..Self::default() }
+    }
+
+    fn add(&mut self, usage: &TopologyUsage, only: Option<&BTreeSet<FlavorName>>) {
+        self.change(usage, only, TasSnapshot::add);
+    }
+
+    fn change(
+        &mut self,
+        usage: &TopologyUsage,
+        only: Option<&BTreeSet<FlavorName>>,
+        apply: fn(&mut TasSnapshot, &LeafUsage),
+    ) {
+        for (flavor, usage) in usage.all() {
+            if only.is_none_or(|only| only.contains(flavor))
+                && let Some(topology) = self.topologies.get_mut(flavor)
+            {
+                apply(topology, usage);
+            }
+        }
+    }
+
+    fn usage_of(&self, workload: &Workload, snapshot: &Snapshot) -> TopologyUsage {
         let held = workload.reservation.iter().flat_map(|held| &held.admission.pod_sets);
         let mut usage = TopologyUsage::default();
         for admitted in held {
             let Some(placement) = &admitted.placement else { continue };
             let pod_set = workload.pod_sets.iter().find(|pod_set| pod_set.name == admitted.name);
-            let Some(flavor) = self.topology_flavor_of(admitted) else { continue };
+            let flavors = self.flavors_that_place(admitted.flavors.values(), snapshot);
+            let Some(flavor) = flavors.first() else { continue };
             if let Some(pod_set) = pod_set {
-                self.add_topology_usage(&mut usage, flavor, placement, &pod_set.requests);
+                self.add_usage(&mut usage, flavor, placement, &pod_set.requests);
             }
         }
         usage
     }
 
-    fn topology_flavor_of<'f>(&self, admitted: &'f PodSetAdmission) -> Option<&'f FlavorName> {
-        admitted.flavors.values().find(|flavor| self.topologies.contains_key(*flavor))
+    /// Declared topologies, in the order given; without any, the best of those that were only added to place all
+    /// pods.
+    fn flavors_that_place<'f>(
+        &self,
+        flavors: impl Iterator<Item = &'f FlavorName>,
+        snapshot: &Snapshot,
+    ) -> Vec<&'f FlavorName> {
+        let mut planted: Vec<&FlavorName> = Vec::new();
+        for flavor in flavors.filter(|flavor| snapshot.planted.contains_key(*flavor)) {
+            if !planted.contains(&flavor) {
+                planted.push(flavor);
+            }
+        }
+        let (declared, added): (Vec<_>, Vec<_>) =
+            planted.into_iter().partition(|flavor| snapshot.declares_topology(flavor));
+        if !declared.is_empty() {
+            return declared;
+        }
+        // A flavor without nodes is quota alone; of several with nodes, more labels say more about where.
+        let best = added.into_iter().max_by_key(|&flavor| {
+            let has_nodes = self.topologies.get(flavor).is_some_and(|t| t.leaf_count() > 0);
+            let labels = snapshot.planted.get(flavor).map_or(0, |nodes| nodes.node_labels.len());
+            (has_nodes, labels, Reverse(flavor))
+        });
+        best.into_iter().collect()
     }
 
-    /// Adds what `placement` takes in the topology of `flavor`, and in those of flavors that may share its nodes.
-    pub(in crate::kueue) fn add_topology_usage(
+    fn add_usage(
         &self,
         usage: &mut TopologyUsage,
         flavor: &FlavorName,
@@ -59,35 +119,168 @@ impl Snapshot {
             }
         }
     }
+}
+
+impl Snapshot {
+    /// The topologies, with trees that are up to date.
+    fn places(&self) -> &Places {
+        if self.places.outdated.is_empty() {
+            return &self.places;
+        }
+        self.renewed.get_or_init(|| self.renew())
+    }
+
+    /// The same, to be changed. Outdated trees stay so: they are counted anew anyway.
+    fn places_mut(&mut self) -> &mut Places {
+        if let Some(renewed) = self.renewed.take() {
+            self.places = renewed;
+        }
+        &mut self.places
+    }
+
+    /// Plants the outdated trees anew and counts what runs in them.
+    fn renew(&self) -> Places {
+        let mut places = self.places.clone();
+        let outdated = std::mem::take(&mut places.outdated);
+        for name in &outdated {
+            if let Some(flavor) = self.planted.get(name) {
+                let topology = TasSnapshot::of_book(flavor, self.switches, &self.nodes);
+                places.topologies.insert(name.clone(), topology);
+            }
+        }
+        for (key, running) in &self.running {
+            let usage = places.usage_of(&running.workload, self);
+            places.add(&usage, Some(&outdated));
+            places.placed.insert(key.clone(), usage);
+        }
+        places
+    }
+
+    /// Counts what the placements in `workload`'s reservation take.
+    pub(super) fn occupy(&mut self, key: &WorkloadKey, workload: &Workload) {
+        self.places_mut();
+        let usage = self.places.usage_of(workload, self);
+        self.places.add(&usage, None);
+        self.places.placed.insert(key.clone(), usage);
+    }
+
+    /// Counts it as free again.
+    pub(super) fn vacate(&mut self, key: &WorkloadKey) {
+        let places = self.places_mut();
+        if let Some(usage) = places.placed.remove(key) {
+            places.change(&usage, None, TasSnapshot::remove);
+        }
+    }
+
+    /// Inserts a node, or replaces the one with its name.
+    ///
+    /// A change of readiness, cordon or amounts costs little. A new node, other labels, taints or resources make the
+    /// trees of its flavors outdated; they are planted anew at the next question, once for many such changes.
+    pub fn set_node(&mut self, mut node: Node) {
+        if self.places_all {
+            name_host(&mut node);
+        }
+        let name = node.name.clone();
+        let before = self.nodes.set(node);
+        self.renew_node(before.as_ref(), &name);
+    }
+
+    /// Removes a node. Whether it was known.
+    pub fn remove_node(&mut self, name: &str) -> bool {
+        let before = self.nodes.remove(name);
+        self.renew_node(before.as_ref(), name);
+        before.is_some()
+    }
+
+    /// The node called `name`.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+
+    fn renew_node(&mut self, before: Option<&Node>, name: &str) {
+        self.places_mut();
+        let Places { topologies, outdated, .. } = &mut self.places;
+        for (flavor, topology) in topologies {
+            if !outdated.contains(flavor)
+                && topology.renew_node(before, name, &self.nodes) == Renewal::NeedsNewTree
+            {
+                outdated.insert(flavor.clone());
+            }
+        }
+    }
+
+    /// Adds what `placement` takes in the topology of `flavor`, and in those of flavors that may share its nodes.
+    pub(in crate::kueue) fn add_topology_usage(
+        &self,
+        usage: &mut TopologyUsage,
+        flavor: &FlavorName,
+        placement: &Placement,
+        per_pod: &Requests,
+    ) {
+        self.places().add_usage(usage, flavor, placement, per_pod);
+    }
 
     /// What the running workload `key` takes in topologies.
     pub(in crate::kueue) fn placed(&self, key: &WorkloadKey) -> Option<&TopologyUsage> {
-        self.placed.get(key)
+        self.places().placed.get(key)
     }
 
     /// The nodes of `flavor`, if it has a topology.
     #[must_use]
     pub fn topology(&self, flavor: &FlavorName) -> Option<&TasSnapshot> {
-        self.topologies.get(flavor)
+        self.places().topologies.get(flavor)
+    }
+
+    /// Whether every pod gets a node, also where no topology is declared.
+    #[must_use]
+    pub fn places_all(&self) -> bool {
+        self.places_all
+    }
+
+    /// Of the flavors that one pod set was given, those whose topology decides where its pods go.
+    pub(in crate::kueue) fn flavors_that_place<'f>(
+        &self,
+        flavors: impl Iterator<Item = &'f FlavorName>,
+    ) -> Vec<&'f FlavorName> {
+        self.places().flavors_that_place(flavors, self)
+    }
+
+    fn declares_topology(&self, flavor: &FlavorName) -> bool {
+        self.planted.get(flavor).is_some_and(|nodes| !nodes.is_first_level_added())
     }
 }
 
-/// The topology of every flavor that has one.
-pub(super) fn plant_topologies(setup: &Setup) -> BTreeMap<FlavorName, TasSnapshot> {
+/// The nodes of every flavor that has a topology, or of every flavor if all pods are placed.
+pub(super) fn flavor_nodes(setup: &Setup) -> BTreeMap<FlavorName, FlavorNodes> {
     let levels: BTreeMap<_, _> =
         setup.topologies.iter().map(|topology| (&topology.name, &topology.levels)).collect();
-    let mut topologies = BTreeMap::new();
+    let mut planted = BTreeMap::new();
     for flavor in &setup.flavors {
-        let Some(levels) = flavor.topology.as_ref().and_then(|name| levels.get(name)) else {
-            continue;
+        let declared = match &flavor.topology {
+            Some(topology) => levels.get(topology).map(|levels| (*levels).clone()),
+            None => setup.places_all.then(Vec::new),
         };
+        let Some(mut levels) = declared else { continue };
+        let is_last_level_added =
+            setup.places_all && levels.last().is_none_or(|level| level != HOSTNAME);
+        if is_last_level_added {
+            levels.push(HOSTNAME.to_owned());
+        }
         let nodes = FlavorNodes {
-            levels: (*levels).clone(),
+            levels,
             node_labels: flavor.node_labels.clone(),
             tolerations: flavor.tolerations.clone(),
+            is_last_level_added,
         };
-        let topology = TasSnapshot::new(nodes, setup.placement, &setup.nodes, &setup.other_pods);
-        topologies.insert(flavor.name.clone(), topology);
+        planted.insert(flavor.name.clone(), nodes);
     }
-    topologies
+    planted
+}
+
+/// Gives a node that does not say its host name its own name as that.
+pub(super) fn name_host(node: &mut Node) {
+    if !node.labels.contains_key(HOSTNAME) {
+        node.labels.insert(HOSTNAME.to_owned(), node.name.clone());
+    }
 }

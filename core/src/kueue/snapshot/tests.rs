@@ -1,3 +1,5 @@
+mod nodes;
+
 use super::*;
 use crate::kueue::fixture::{cohort, queue as queue_of_gpus};
 use crate::kueue::model::CheckRule;

@@ -29,7 +29,7 @@ impl Assumed {
         for (domains, per_pod) in &self.taken {
             let request = snapshot.leaf_request(per_pod);
             for domain in domains {
-                let Some(leaf) = snapshot.tree.find_leaf(&domain.values) else { continue };
+                let Some(leaf) = snapshot.tree.find_planted(&domain.values) else { continue };
                 let row = rows
                     .entry(snapshot.row(leaf))
                     .or_insert_with(|| vec![0; snapshot.column_count()]);

@@ -4,10 +4,10 @@ use crate::kueue::workload::Requests;
 
 use super::assumed::Assumed;
 use super::failure::Exclusions;
-use super::model::{Capacity, PodSetRequest};
+use super::model::PodSetRequest;
 use super::node_match::{Misfit, NodeMatch};
 use super::plan::Plan;
-use super::snapshot::{LeafRequest, TasSnapshot};
+use super::snapshot::{LeafRequest, Room, TasSnapshot};
 use super::tree::{DomainId, Tree, ix};
 
 /// What fits into one domain; on the way down, what is assigned to it.
@@ -27,13 +27,14 @@ pub(super) struct Fit {
 }
 
 /// What a count is made for.
+#[derive(Clone, Copy)]
 pub(super) struct Demand<'a> {
     pub(super) request: &'a PodSetRequest<'a>,
     /// What the leader requests, if there is one.
     pub(super) leader: Option<&'a Requests>,
     /// The domain that everything must lie in.
     pub(super) within: Option<DomainId>,
-    pub(super) capacity: Capacity,
+    pub(super) room: Room,
     pub(super) assumed: &'a Assumed,
 }
 
@@ -77,6 +78,9 @@ impl TasSnapshot {
         let mut tally = Tally::new(node_match.untolerated.len(), pod.amounts.len());
         let mut free = vec![0; self.column_count()];
         for (row, fit) in fits[ix(self.tree.first_leaf())..].iter_mut().enumerate() {
+            if !self.is_usable(row) {
+                continue;
+            }
             tally.excluded.total_nodes += 1;
             match node_match.judge(&self.nodes, row) {
                 Ok(score) => fit.score = score,
@@ -89,7 +93,7 @@ impl TasSnapshot {
                 tally.excluded.topology_domain += 1;
                 continue;
             }
-            self.read_free(row, demand.capacity, &mut free);
+            self.read_free(row, demand.room, &mut free);
             if let Some(taken) = assumed.get(&row) {
                 free.iter_mut()
                     .zip(taken)
@@ -100,6 +104,11 @@ impl TasSnapshot {
             }
         }
         tally.into_exclusions(&node_match, &pod)
+    }
+
+    /// Whether a usable node lies at or below `domain`.
+    pub(super) fn is_any_usable(&self, domain: DomainId) -> bool {
+        self.rows_under(domain).any(|row| self.is_usable(row))
     }
 
     /// Rows of the leaves at or below `domain`.

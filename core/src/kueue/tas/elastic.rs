@@ -79,7 +79,7 @@ impl TasSnapshot {
     pub(super) fn merged(&self, a: &Placement, b: &Placement) -> Placement {
         let mut domains: Vec<PlacedDomain> = a.domains.iter().chain(&b.domains).cloned().collect();
         domains.sort_by_cached_key(|domain| {
-            let leaf = self.tree.find_leaf(&domain.values);
+            let leaf = self.find_leaf(&domain.values);
             (leaf.is_none(), leaf)
         });
         let mut merged: Vec<PlacedDomain> = Vec::with_capacity(domains.len());

@@ -18,9 +18,6 @@ impl Search<'_> {
     pub(super) fn choose(&self) -> Result<Chosen, Failure> {
         let mut level = self.plan.level;
         loop {
-            if self.tree.level(level).is_empty() {
-                return Err(Failure::NoDomainsAtLevel { level: self.tree.levels[level].clone() });
-            }
             if let Some(domain) = self.choose_one(level) {
                 return Ok(Chosen { level, domains: vec![domain] });
             }
@@ -134,7 +131,8 @@ impl Search<'_> {
     /// What fits of each layer in the domain of the level that holds most.
     fn layer_fits(&self, level: usize) -> Vec<LayerFit> {
         let most = |domain: &DomainId| (self.fit(*domain).slices, std::cmp::Reverse(*domain));
-        let Some(best) = self.tree.level(level).max_by_key(most) else { return Vec::new() };
+        let usable = self.tree.level(level).filter(|domain| self.snapshot.is_any_usable(*domain));
+        let Some(best) = usable.max_by_key(most) else { return Vec::new() };
         let below = self.tree.subtree(best);
         let fit_of = |layer: &crate::kueue::workload::SliceLayer| {
             let at = self.tree.level_of(&layer.level)?.checked_sub(level)?;

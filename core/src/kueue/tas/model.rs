@@ -7,7 +7,7 @@ use super::failure::Failure;
 
 /// The label that names a node. A topology whose lowest level is this one is placed node by node, and only then
 /// do taints, node selectors and node affinity count.
-pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
+pub(in crate::kueue) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The resource of which every pod takes one unit, whatever else it requests.
 pub(super) const PODS: &str = "pods";
@@ -28,6 +28,15 @@ pub struct Node {
     pub is_ready: bool,
     /// Whether it is cordoned. A cordoned node takes no part in placement.
     pub is_unschedulable: bool,
+    /// The part of `allocatable` that is degraded: it works, but should be used last. Range: 0 to `allocatable`.
+    /// It counts only with [`Switches::avoids_degraded`].
+    pub degraded: Requests,
+}
+
+impl Node {
+    pub(super) fn is_usable(&self) -> bool {
+        self.is_ready && !self.is_unschedulable
+    }
 }
 
 /// A pod that is not managed here but takes room: a daemon, a static pod, somebody else's deployment.
@@ -50,10 +59,20 @@ pub struct FlavorNodes {
     pub node_labels: Labels,
     /// Tolerations that the flavor gives to every pod.
     pub tolerations: Vec<Toleration>,
+    /// Whether the last level was added so that pods get a node each; pods cannot ask for it.
+    pub is_last_level_added: bool,
+}
+
+impl FlavorNodes {
+    /// Whether no level was declared at all.
+    pub(in crate::kueue) fn is_first_level_added(&self) -> bool {
+        self.is_last_level_added && self.levels.len() == 1
+    }
 }
 
 /// Which of Kueue's optional rules are on. The default is Kueue's own default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "rules are switched one by one")]
 pub struct Switches {
     /// How pods without any wish are placed (`TASProfileMixed`).
     pub unconstrained: UnconstrainedOrder,
@@ -64,6 +83,8 @@ pub struct Switches {
     pub respects_preferred_affinity: bool,
     /// Keep the pods of the workload's predecessor where they are (`ElasticJobsViaWorkloadSlicesWithTAS`, off).
     pub is_elastic: bool,
+    /// Place on degraded devices only what finds no place without them (Kueue does not know them; off).
+    pub avoids_degraded: bool,
 }
 
 /// How pods without any wish are placed.

@@ -6,10 +6,12 @@ use super::count::Fit;
 use super::failure::Exclusions;
 use super::model::{Switches, UnconstrainedOrder};
 use super::plan::{Plan, Strictness};
+use super::snapshot::TasSnapshot;
 use super::tree::{DomainId, Tree, ix};
 
 /// One placement in the making.
 pub(super) struct Search<'a> {
+    pub(super) snapshot: &'a TasSnapshot,
     pub(super) tree: &'a Tree,
     pub(super) switches: Switches,
     pub(super) plan: &'a Plan,

@@ -10,8 +10,8 @@ use super::descend::Placed;
 use super::failure::Failure;
 use super::model::{Capacity, Outcome, PodSetOutcome, PodSetRequest};
 use super::order::Search;
-use super::plan::{Strictness, layers_of};
-use super::snapshot::TasSnapshot;
+use super::plan::{Plan, Strictness, layers_of};
+use super::snapshot::{Room, TasSnapshot};
 use super::tree::DomainId;
 
 /// One pod set, or a leader and its workers, with their positions in the list of requests.
@@ -72,7 +72,8 @@ impl TasSnapshot {
     ) -> Result<Placed, Failure> {
         let workers = &gang.workers.1;
         let leader = gang.leader.as_ref().map(|(_, leader)| &leader.pod_set.requests);
-        let demand = Demand { request: workers, leader, within: None, capacity, assumed };
+        let demand =
+            Demand { request: workers, leader, within: None, room: capacity.into(), assumed };
         let placed = self.find(&demand, layers_of(workers.pod_set.topology.as_ref()))?;
         assumed.add(&placed.workers, &workers.pod_set.requests);
         if let Some(per_pod) = leader {
@@ -81,18 +82,34 @@ impl TasSnapshot {
         Ok(placed)
     }
 
-    /// Places one pod set, and its leader if there is one, cut into slices by `layers`.
+    /// Places one pod set, and its leader if there is one, cut into slices by `layers`; on degraded devices only if
+    /// there is no other place.
     pub(super) fn find(
         &self,
         demand: &Demand<'_>,
         layers: Vec<SliceLayer>,
     ) -> Result<Placed, Failure> {
         let plan = self.plan(demand.request, layers, demand.leader.is_some())?;
-        let Counted { fits, excluded } = self.count(demand, &plan);
+        if self.totals.usable_leaves == 0 {
+            let level = self.tree.levels[plan.level].clone();
+            return Err(Failure::NoDomainsAtLevel { level });
+        }
+        if self.switches.avoids_degraded && self.totals.degraded_leaves > 0 {
+            let room = Room { is_healthy_only: true, ..demand.room };
+            if let Ok(placed) = self.find_in(&Demand { room, ..*demand }, &plan) {
+                return Ok(placed);
+            }
+        }
+        self.find_in(demand, &plan)
+    }
+
+    fn find_in(&self, demand: &Demand<'_>, plan: &Plan) -> Result<Placed, Failure> {
+        let Counted { fits, excluded } = self.count(demand, plan);
         let mut search = Search {
+            snapshot: self,
             tree: &self.tree,
             switches: self.switches,
-            plan: &plan,
+            plan,
             excluded: &excluded,
             fits,
         };
@@ -108,7 +125,7 @@ impl TasSnapshot {
 
     /// The leaf that `values` of a placement name, going up to `level`.
     pub(super) fn domain_above(&self, values: &[String], level: usize) -> Option<DomainId> {
-        let leaf = self.tree.find_leaf(values)?;
+        let leaf = self.find_leaf(values)?;
         Some(self.tree.ancestor(leaf, self.tree.lowest_level()? - level))
     }
 }

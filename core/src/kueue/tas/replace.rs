@@ -65,8 +65,8 @@ impl TasSnapshot {
         if within.is_some() && breaks_slices(&layers, lost) {
             layers = whole_layers(layers, lost);
         }
-        let capacity = Capacity::Free;
-        let demand = Demand { request: &request, leader: None, within, capacity, assumed };
+        let room = Capacity::Free.into();
+        let demand = Demand { request: &request, leader: None, within, room, assumed };
         let moved = self.find(&demand, layers)?.workers;
         assumed.add(&moved, &request.pod_set.requests);
         Ok(Replacement { placement: self.merged(&moved, &kept), moved })

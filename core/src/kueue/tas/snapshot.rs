@@ -4,28 +4,36 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::kueue::name::ResourceName;
-use crate::kueue::workload::{Placement, Requests, TopologyRequest};
+use crate::kueue::workload::{Placement, Requests, TopologyMode, TopologyRequest};
 
 use super::model::{Capacity, FlavorNodes, Node, OtherPod, PODS, Switches};
 use super::node_match::NodeIndex;
+use super::nodes::{NodeBook, OtherPods, Plot, Totals, columns_of};
 use super::plan::layers_of;
+use super::table::Table;
 use super::tree::{DomainId, Planted, Tree, ix};
 
 /// The nodes of one flavor as a tree of topology domains, with what is free in every leaf.
 ///
-/// Cloning copies only the table of what is in use (8 bytes per leaf and resource); the rest is shared.
+/// Cloning costs next to nothing: clones share everything that neither has changed.
 #[derive(Clone, Debug)]
 pub struct TasSnapshot {
     pub(super) tree: Arc<Tree>,
     pub(super) nodes: Arc<NodeIndex>,
     pub(super) flavor: Arc<FlavorNodes>,
     pub(super) switches: Switches,
+    pub(super) plot: Arc<Plot>,
     /// Column of each resource that some node offers; columns are in the order of the names.
-    columns: Arc<BTreeMap<ResourceName, usize>>,
-    /// Allocatable less pods of others, leaf by leaf and column by column. May be negative.
-    capacity: Arc<Vec<i64>>,
+    pub(super) columns: Arc<BTreeMap<ResourceName, usize>>,
+    pub(super) totals: Totals,
+    /// Leaf by leaf: usable nodes, then, column by column, allocatable less pods of others. May be negative.
+    pub(super) capacity: Table,
+    /// Leaf by leaf and column by column, the part of the capacity that is degraded.
+    pub(super) degraded: Table,
     /// What placed workloads take, in the same layout.
-    used: Vec<i64>,
+    used: Table,
+    /// As `used` if no workload were placed.
+    unused: Table,
 }
 
 /// What some pods take on the leaves they are placed on, in the numbers of one snapshot and its clones.
@@ -34,8 +42,22 @@ pub struct LeafUsage {
     /// Leaf and pods on it.
     leaves: Vec<(usize, i64)>,
     request: LeafRequest,
-    /// Whether some domain is not in the snapshot: its node is gone, not ready, or of another flavor.
+    /// Whether some domain is not in the snapshot: its node is gone, or of another flavor.
     is_partly_elsewhere: bool,
+}
+
+/// What of a leaf may be used. What is in use counts as using healthy devices first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) capacity: Capacity,
+    /// Whether degraded devices are left out.
+    pub(super) is_healthy_only: bool,
+}
+
+impl From<Capacity> for Room {
+    fn from(capacity: Capacity) -> Self {
+        Self { capacity, is_healthy_only: false }
+    }
 }
 
 /// What one pod takes, with the columns of one snapshot. One unit of `pods` is included.
@@ -57,6 +79,24 @@ impl TasSnapshot {
         nodes: &[Node],
         other_pods: &[OtherPod],
     ) -> Self {
+        Self::plant(flavor, switches, nodes.iter(), &OtherPods::new(other_pods))
+    }
+
+    /// The snapshot of the nodes in `book`, as [`TasSnapshot::new`].
+    pub(in crate::kueue) fn of_book(
+        flavor: &FlavorNodes,
+        switches: Switches,
+        book: &NodeBook,
+    ) -> Self {
+        Self::plant(flavor.clone(), switches, book.nodes(), book.other_pods())
+    }
+
+    fn plant<'a>(
+        flavor: FlavorNodes,
+        switches: Switches,
+        nodes: impl Iterator<Item = &'a Node>,
+        other_pods: &OtherPods,
+    ) -> Self {
         let Planted { tree, nodes_of_leaf } = Tree::plant(&flavor, nodes);
         let columns = columns_of(nodes_of_leaf.iter().flatten());
         let index = if tree.leaves_are_nodes {
@@ -64,16 +104,26 @@ impl TasSnapshot {
         } else {
             NodeIndex::default()
         };
-        let capacity = capacity_of(&nodes_of_leaf, &columns, other_pods);
-        Self {
-            used: vec![0; capacity.len()],
+        let (rows, width) = (nodes_of_leaf.len(), columns.len());
+        let unused = Table::zeros(rows, width);
+        let mut snapshot = Self {
             tree: Arc::new(tree),
             nodes: Arc::new(index),
             flavor: Arc::new(flavor),
             switches,
+            plot: Arc::new(Plot::new(&nodes_of_leaf)),
             columns: Arc::new(columns),
-            capacity: Arc::new(capacity),
+            totals: Totals { offers: vec![0; width], ..Totals::default() },
+            capacity: Table::zeros(rows, 1 + width),
+            degraded: unused.clone(),
+            used: unused.clone(),
+            unused,
+        };
+        for (row, nodes) in nodes_of_leaf.iter().enumerate() {
+            nodes.iter().for_each(|node| snapshot.count_offers(node, true));
+            snapshot.fill_row(row, nodes, other_pods);
         }
+        snapshot
     }
 
     /// The topology's levels (node label keys), topmost first.
@@ -91,7 +141,17 @@ impl TasSnapshot {
     /// Leaf domains in the snapshot; nodes, where placement is node by node.
     #[must_use]
     pub fn leaf_count(&self) -> usize {
-        self.tree.leaves().len()
+        self.totals.usable_leaves
+    }
+
+    /// Whether a usable node lies under the leaf with this row.
+    pub(super) fn is_usable(&self, row: usize) -> bool {
+        self.capacity.row(row)[0] > 0
+    }
+
+    /// The leaf that the values of a placement name, if a usable node is there.
+    pub(super) fn find_leaf(&self, values: &[String]) -> Option<DomainId> {
+        self.tree.find_planted(values).filter(|leaf| self.is_usable(self.row(*leaf)))
     }
 
     /// What is free in the leaf that `values` name as a placement does, per resource that some node offers;
@@ -99,23 +159,35 @@ impl TasSnapshot {
     #[must_use]
     pub fn free_in(&self, values: &[String]) -> Option<Requests> {
         let mut free = vec![0; self.columns.len()];
-        self.read_free(self.row(self.tree.find_leaf(values)?), Capacity::Free, &mut free);
-        Some(self.columns.keys().cloned().zip(free).collect())
+        self.read_free(self.row(self.find_leaf(values)?), Room::default(), &mut free);
+        let offered = self.columns.keys().zip(free).zip(&self.totals.offers);
+        let offered = offered.filter(|(_, offers)| **offers > 0);
+        Some(offered.map(|((name, amount), _)| (name.clone(), amount)).collect())
     }
 
     /// Whether the topology has every level that `request` names; a flavor without them does not match.
     #[must_use]
     pub fn has_levels_of(&self, request: &TopologyRequest, is_implied: bool) -> bool {
         let layers = layers_of(Some(request));
-        self.requested_level(Some(request), &layers, is_implied).is_ok()
-            && layers.iter().all(|layer| self.tree.level_of(&layer.level).is_some())
+        let added = usize::from(self.flavor.is_last_level_added);
+        let declared = &self.tree.levels[..self.tree.levels.len().saturating_sub(added)];
+        let is_declared = |level: &String| declared.contains(level);
+        let is_level_declared = match &request.mode {
+            Some(TopologyMode::Required(level) | TopologyMode::Preferred(level)) => {
+                is_declared(level)
+            }
+            Some(TopologyMode::Unconstrained) | None => true,
+        };
+        is_level_declared
+            && self.requested_level(Some(request), &layers, is_implied).is_ok()
+            && layers.iter().all(|layer| is_declared(&layer.level))
     }
 
     /// The first domain of `placement` that is not in the snapshot: its node is gone or not ready.
     #[must_use]
     pub fn stale_domain<'a>(&self, placement: &'a Placement) -> Option<&'a [String]> {
         let values = placement.domains.iter().map(|domain| domain.values.as_slice());
-        values.into_iter().find(|values| self.tree.find_leaf(values).is_none())
+        values.into_iter().find(|values| self.find_leaf(values).is_none())
     }
 
     /// What the pods of `placement` take when each requests `per_pod` (one unit of `pods` is added). Domains that
@@ -125,7 +197,7 @@ impl TasSnapshot {
         let mut leaves = Vec::with_capacity(placement.domains.len());
         let mut is_partly_elsewhere = false;
         for domain in &placement.domains {
-            match self.tree.find_leaf(&domain.values) {
+            match self.tree.find_planted(&domain.values) {
                 Some(leaf) => leaves.push((self.row(leaf), i64::from(domain.pods))),
                 None => is_partly_elsewhere = true,
             }
@@ -144,12 +216,11 @@ impl TasSnapshot {
     }
 
     fn change(&mut self, usage: &LeafUsage, sign: i64) {
-        let width = self.columns.len();
         for (row, pods) in &usage.leaves {
+            let used = self.used.row_mut(*row);
             for (_, column, amount) in &usage.request.amounts {
                 let Some(column) = column else { continue };
-                let used = &mut self.used[row * width + column];
-                *used = used.saturating_add(amount.saturating_mul(pods * sign));
+                used[*column] = used[*column].saturating_add(amount.saturating_mul(pods * sign));
             }
         }
     }
@@ -160,21 +231,28 @@ impl TasSnapshot {
         let mut free = vec![0; self.columns.len()];
         !usage.is_partly_elsewhere
             && usage.leaves.iter().all(|(row, pods)| {
-                self.read_free(*row, Capacity::Free, &mut free);
-                usage.request.count_in(&free).pods >= *pods
+                self.read_free(*row, Room::default(), &mut free);
+                self.is_usable(*row) && usage.request.count_in(&free).pods >= *pods
             })
     }
 
-    /// Writes what is free in a leaf (by its row) to `free`, column by column.
-    pub(super) fn read_free(&self, row: usize, capacity: Capacity, free: &mut [i64]) {
-        let cells = row * self.columns.len()..(row + 1) * self.columns.len();
-        free.copy_from_slice(&self.capacity[cells.clone()]);
+    /// What is in use, as far as `capacity` counts it.
+    pub(super) fn used(&self, capacity: Capacity) -> &Table {
         match capacity {
-            Capacity::Empty => {}
-            Capacity::Free => {
-                for (free, used) in free.iter_mut().zip(&self.used[cells]) {
-                    *free = free.saturating_sub(*used);
-                }
+            Capacity::Free => &self.used,
+            Capacity::Empty => &self.unused,
+        }
+    }
+
+    /// Writes what is free in a leaf (by its row) to `free`, column by column.
+    pub(super) fn read_free(&self, row: usize, room: Room, free: &mut [i64]) {
+        free.copy_from_slice(&self.capacity.row(row)[1..]);
+        for (free, used) in free.iter_mut().zip(self.used(room.capacity).row(row)) {
+            *free = free.saturating_sub(*used);
+        }
+        if room.is_healthy_only {
+            for (free, degraded) in free.iter_mut().zip(self.degraded.row(row)) {
+                *free = free.saturating_sub(*degraded);
             }
         }
     }
@@ -231,60 +309,6 @@ impl LeafRequest {
         for (_, column, amount) in &self.amounts {
             let Some(column) = column else { continue };
             free[*column] = free[*column].saturating_sub(amount.saturating_mul(pods));
-        }
-    }
-}
-
-fn columns_of<'a>(nodes: impl Iterator<Item = &'a &'a Node>) -> BTreeMap<ResourceName, usize> {
-    let mut columns = BTreeMap::new();
-    let mut last: Option<&Requests> = None;
-    for node in nodes {
-        // Most nodes offer the same resources as the one before.
-        if last.is_none_or(|last| !last.keys().eq(node.allocatable.keys())) {
-            columns.extend(node.allocatable.keys().map(|name| (name.clone(), 0)));
-        }
-        last = Some(&node.allocatable);
-    }
-    columns.values_mut().enumerate().for_each(|(position, column)| *column = position);
-    columns
-}
-
-fn capacity_of(
-    nodes_of_leaf: &[Vec<&Node>],
-    columns: &BTreeMap<ResourceName, usize>,
-    other_pods: &[OtherPod],
-) -> Vec<i64> {
-    let mut capacity = vec![0i64; nodes_of_leaf.len() * columns.len()];
-    let mut pods_of_node: BTreeMap<&str, Vec<&OtherPod>> = BTreeMap::new();
-    for pod in other_pods.iter().filter(|pod| !pod.has_ended) {
-        pods_of_node.entry(&pod.node).or_default().push(pod);
-    }
-    let one_pod = Requests::from([(ResourceName::from(PODS), 1)]);
-    let width = columns.len().max(1);
-    for (row, nodes) in capacity.chunks_mut(width).zip(nodes_of_leaf) {
-        for node in nodes {
-            change_row(row, columns, &node.allocatable, i64::saturating_add);
-            for pod in pods_of_node.get(node.name.as_str()).into_iter().flatten() {
-                change_row(row, columns, &pod.requests, i64::saturating_sub);
-                change_row(row, columns, &one_pod, i64::saturating_sub);
-            }
-        }
-    }
-    capacity
-}
-
-/// Applies each amount to its cell of a row. Both maps are in order of the names, so one pass does.
-fn change_row(
-    row: &mut [i64],
-    columns: &BTreeMap<ResourceName, usize>,
-    amounts: &Requests,
-    change: fn(i64, i64) -> i64,
-) {
-    let mut columns = columns.iter().peekable();
-    for (name, amount) in amounts {
-        while columns.next_if(|(column, _)| *column < name).is_some() {}
-        if let Some((_, column)) = columns.next_if(|(column, _)| *column == name) {
-            row[*column] = change(row[*column], *amount);
         }
     }
 }

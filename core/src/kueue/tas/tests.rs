@@ -1,5 +1,6 @@
 //! A small cluster for the tests, and facts about single placements.
 
+mod degraded;
 mod facts;
 mod matching;
 mod moves;
@@ -39,6 +40,7 @@ pub(super) fn node(block: &str, rack: &str, host: &str, gpus: i64) -> Node {
         taints: Vec::new(),
         is_ready: true,
         is_unschedulable: false,
+        degraded: Requests::new(),
     }
 }
 

@@ -39,8 +39,12 @@ pub(super) struct Planted<'a> {
 }
 
 impl Tree {
-    /// Builds the tree of those `nodes` that are usable and belong to `flavor`.
-    pub(super) fn plant<'a>(flavor: &FlavorNodes, nodes: &'a [Node]) -> Planted<'a> {
+    /// Builds the tree of those `nodes` that belong to `flavor`. Nodes that are not usable are planted too, so that
+    /// they can become usable without a new tree.
+    pub(super) fn plant<'a>(
+        flavor: &FlavorNodes,
+        nodes: impl Iterator<Item = &'a Node>,
+    ) -> Planted<'a> {
         let leaves_are_nodes = flavor.levels.last().is_some_and(|level| level == HOSTNAME);
         let leaves = leaves_by_path(flavor, nodes, leaves_are_nodes);
         let mut tree =
@@ -146,8 +150,8 @@ impl Tree {
     }
 
     /// The leaf that the values of a placement name: the host name alone where leaves are nodes, else the full
-    /// path.
-    pub(super) fn find_leaf(&self, values: &[String]) -> Option<DomainId> {
+    /// path. Its nodes may not be usable.
+    pub(super) fn find_planted(&self, values: &[String]) -> Option<DomainId> {
         if self.leaves_are_nodes {
             let [hostname] = values else { return None };
             let name = |domain: &DomainId| self.domains[ix(*domain)].name.as_str();
@@ -189,20 +193,20 @@ impl Tree {
     }
 }
 
-/// The paths of the leaves, in order, and the usable nodes of the flavor under each, by name. Two nodes with one host
+/// The paths of the leaves, in order, and the nodes of the flavor under each, by name. Two nodes with one host
 /// name are one leaf, under the path of the one whose name comes first.
 fn leaves_by_path<'a>(
     flavor: &FlavorNodes,
-    nodes: &'a [Node],
+    nodes: impl Iterator<Item = &'a Node>,
     leaves_are_nodes: bool,
 ) -> Vec<(Vec<&'a str>, Vec<&'a Node>)> {
-    let mut usable: Vec<&Node> =
-        nodes.iter().filter(|node| node.is_ready && !node.is_unschedulable).collect();
-    usable.sort_by_key(|node| &node.name);
-    usable.dedup_by_key(|node| &node.name);
+    let mut named: Vec<&Node> = nodes.collect();
+    named.sort_by_key(|node| (&node.name, !node.is_usable()));
+    named.dedup_by_key(|node| &node.name);
     let mut located: Vec<(Vec<&str>, &Node)> =
-        usable.into_iter().filter_map(|node| Some((path_of(flavor, node)?, node))).collect();
+        named.into_iter().filter_map(|node| Some((path_of(flavor, node)?, node))).collect();
     if leaves_are_nodes {
+        drop_shadowed(&mut located);
         unify_hostnames(&mut located);
     }
     located.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -214,6 +218,24 @@ fn leaves_by_path<'a>(
         }
     }
     leaves
+}
+
+/// Of nodes with one host name, keeps those that are usable; the first, if none is.
+fn drop_shadowed(located: &mut Vec<(Vec<&str>, &Node)>) {
+    let mut kept: BTreeMap<&str, bool> = BTreeMap::new();
+    for (path, node) in located.iter() {
+        let Some(hostname) = path.last() else { continue };
+        *kept.entry(hostname).or_insert(false) |= node.is_usable();
+    }
+    located.retain(|(path, node)| {
+        let Some(is_any_usable) = path.last().and_then(|hostname| kept.get_mut(hostname)) else {
+            return false;
+        };
+        // The first of several that cannot be used stands for them.
+        let is_kept = node.is_usable() || !*is_any_usable;
+        *is_any_usable = true;
+        is_kept
+    });
 }
 
 /// Gives nodes with one host name the path of the first of them.
@@ -229,7 +251,7 @@ fn unify_hostnames(located: &mut [(Vec<&str>, &Node)]) {
 }
 
 /// The node's value at every level; `None` if it lacks one or is not of this flavor.
-fn path_of<'a>(flavor: &FlavorNodes, node: &'a Node) -> Option<Vec<&'a str>> {
+pub(super) fn path_of<'a>(flavor: &FlavorNodes, node: &'a Node) -> Option<Vec<&'a str>> {
     // As with Kueue, a label that is required to be empty is met by a node that lacks it.
     let label = |key: &String| node.labels.get(key).map_or("", String::as_str);
     if flavor.levels.is_empty() || flavor.node_labels.iter().any(|(key, value)| label(key) != value)

@@ -1,3 +1,5 @@
+mod every_pod;
+
 use std::sync::Arc;
 
 use super::*;
@@ -29,6 +31,7 @@ fn setup(node_count: usize, queues: Vec<ClusterQueue>) -> Setup {
             taints: Vec::new(),
             is_ready: true,
             is_unschedulable: false,
+            degraded: std::collections::BTreeMap::new(),
         }
     };
     let mut a3 = flavor("a3");

@@ -49,7 +49,7 @@ fn a_victim_that_stays_dissolves_the_hold() {
     let mut scheduler = two_leave(Policy::sluice());
     scheduler.stays(&key("a"));
     assert_eq!(scheduler.place(&key("serving")), Some(Place::Waiting));
-    let protected = |workload: &Workload| {
+    let protected = |_: &Workload, workload: &Workload| {
         let is_a = workload.key.name() == "a";
         let until_ms = NOW_MS + 15_000;
         let protection = super::super::Protection { until_ms, rule: Rule::ProductiveFloor };

@@ -36,7 +36,7 @@ impl World {
             restart_ms: self.restart_ms,
         };
         let limits = Limits::default();
-        let standing = |workload: &Workload| match workload.key.name() {
+        let standing = |_: &Workload, workload: &Workload| match workload.key.name() {
             "training" => Standing {
                 protected: history.protection(&limits, now_ms),
                 hold_off_ms: history.hold_off_ms(&limits, now_ms),

@@ -163,6 +163,7 @@ pub(crate) fn setup(input: &Value, gates: &Value) -> Setup {
         nodes: list(&input["nodes"]).iter().map(node).collect(),
         other_pods: list(&input["other_pods"]).iter().map(other_pod).collect(),
         placement: switches(gates),
+        places_all: false,
     };
     if gates["TopologyAwareScheduling"] == false {
         setup.topologies.clear();
