@@ -168,7 +168,7 @@ fn overrides(args: &SimulateArgs) -> Overrides {
 fn failure(error: &Error) -> Failure {
     let text = safe(&error.to_string());
     match error {
-        Error::Read { .. } | Error::Input { .. } => {
+        Error::Read { .. } | Error::Input { .. } | Error::Queues { .. } => {
             Failure::usage(text).hint("docs/simulate.md has every field and column")
         }
         Error::Endless { .. } => Failure::runtime(text),

@@ -4,7 +4,7 @@
 //! The run is a pure function of its [`Scenario`]: no clock, no randomness (traces that are generated have a seed).
 //!
 //! Where to read: `scenario` (what is simulated) → `execution` (what a running workload does) → `run` (the loop) →
-//! `tally`, `summary` (what is counted). `file`, `cluster`, `row`, `trace`, `generate`, `queues` read it all.
+//! `tally`, `summary` (what is counted). `file`, `cluster`, `row`, `trace`, `generate` read it all.
 
 mod amount;
 mod cluster;
@@ -13,7 +13,6 @@ mod execution;
 mod file;
 mod generate;
 mod measure;
-mod queues;
 mod row;
 mod run;
 mod scenario;

@@ -48,7 +48,8 @@ pub(super) fn node(
     allocatable.entry(pods).or_insert(PODS_DEFAULT);
     let is_ready = is_condition_true(status_field, "Ready");
     let name = name.to_owned();
-    (Node { name, labels, allocatable, taints, is_ready, is_unschedulable }, lacks_pods)
+    let degraded = Requests::new();
+    (Node { name, labels, allocatable, degraded, taints, is_ready, is_unschedulable }, lacks_pods)
 }
 
 /// Whether the condition `kind` in `status` is true. One that is absent counts as true: files that people write have

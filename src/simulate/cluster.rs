@@ -159,7 +159,15 @@ fn number_in(text: &str, number: u32) -> Result<String, String> {
 }
 
 fn ready_node(name: String, labels: Labels, allocatable: Requests) -> Node {
-    Node { name, labels, allocatable, taints: Vec::new(), is_ready: true, is_unschedulable: false }
+    Node {
+        name,
+        labels,
+        allocatable,
+        taints: Vec::new(),
+        is_ready: true,
+        is_unschedulable: false,
+        degraded: Requests::new(),
+    }
 }
 
 /// The nodes of a bare trace.

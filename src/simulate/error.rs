@@ -25,6 +25,12 @@ pub enum Error {
         /// What is wrong with which field, and how to put it right.
         problem: String,
     },
+    /// The files of queues cannot be used.
+    #[error("{problem}")]
+    Queues {
+        /// The first thing that is wrong, and how many more there are.
+        problem: String,
+    },
     /// The simulation went round in circles.
     #[error("the simulation was stopped at {at_ms} ms of virtual time: {problem}")]
     Endless {

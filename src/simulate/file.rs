@@ -1,17 +1,19 @@
 //! The file that describes a simulation, and bare traces without one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_saphyr::Spanned;
+use sluice_core::kueue::model::StopPolicy;
 use sluice_core::kueue::name::QueueName;
 use sluice_core::kueue::snapshot::Setup;
+
+use crate::queues::{Problems, Queues};
 
 use super::cluster::{self, NodeSet, QueueSet};
 use super::error::{Error, read_text};
 use super::generate::Generator;
-use super::queues::load_queues;
 use super::row::{Bad, QueueNames};
 use super::scenario::{JOBS_MAX, Job, PolicyName, Scenario};
 use super::{measure, trace};
@@ -112,7 +114,7 @@ fn load_document(path: &Path, overrides: &Overrides) -> Result<Scenario, Error> 
         let nodes = nodes.map_err(|bad| at(path, set, "cluster.nodes", index, &bad))?;
         queues.setup.nodes.extend(nodes);
     }
-    let names = queue_names(&queues.setup, &queues.local);
+    let names = queue_names(&queues);
     let seed = overrides.seed.unwrap_or(document.seed);
     let jobs = match (&document.trace.csv, &document.trace.json, document.trace.generate.as_slice())
     {
@@ -124,7 +126,7 @@ fn load_document(path: &Path, overrides: &Overrides) -> Result<Scenario, Error> 
             return Err(Error::input(path, None, problem));
         }
     };
-    let mut scenario = assemble(path, queues.setup, jobs)?;
+    let mut scenario = assemble(path, queues, jobs)?;
     if let Some(measured) = &document.measure {
         scenario.measured = measure::of(&scenario, measured.value.as_str().into())
             .map_err(|bad| at(path, measured, "measure", 0, &bad))?;
@@ -147,11 +149,11 @@ fn load_bare_trace(path: &Path, overrides: &Overrides) -> Result<Scenario, Error
     } else if let Some(nodes) = overrides.nodes {
         queues.setup.nodes = cluster::plain_nodes(nodes);
     }
-    let names = queue_names(&queues.setup, &queues.local);
+    let names = queue_names(&queues);
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let jobs =
         if is_json { trace::read_json(path, &names)? } else { trace::read_csv(path, &names)? };
-    let mut scenario = assemble(path, queues.setup, jobs)?;
+    let mut scenario = assemble(path, queues, jobs)?;
     scenario.policy = overrides.policy.unwrap_or_default();
     Ok(scenario)
 }
@@ -186,12 +188,45 @@ fn generate(
     Ok(jobs)
 }
 
-/// Every name by which workloads may name a queue. A cluster queue's own name comes first.
-fn queue_names(setup: &Setup, local: &std::collections::BTreeMap<String, QueueName>) -> QueueNames {
+/// Queues from files in Kueue's YAML; without any there are none.
+fn load_queues(paths: &[PathBuf]) -> Result<Queues, Error> {
+    if paths.is_empty() {
+        return Ok(no_queues());
+    }
+    crate::queues::load(paths).map_err(|Problems { problems, left_out }| {
+        let first = problems.first().map_or_else(String::new, ToString::to_string);
+        let more = problems.len().saturating_sub(1).saturating_add(left_out);
+        let rest = if more == 0 { String::new() } else { format!(" (and {more} more problems)") };
+        Error::Queues { problem: format!("{first}{rest}") }
+    })
+}
+
+fn no_queues() -> Queues {
+    Queues {
+        setup: Setup::default(),
+        local_queues: Vec::new(),
+        priority_classes: Vec::new(),
+        namespaces: BTreeMap::new(),
+        notes: Vec::new(),
+        notes_left_out: 0,
+    }
+}
+
+/// Every name by which workloads may name a queue: a cluster queue's own, `namespace/name` of a local queue, and its
+/// name alone where no other has it.
+fn queue_names(queues: &Queues) -> QueueNames {
+    let setup = &queues.setup;
     let known: BTreeSet<&QueueName> = setup.queues.iter().map(|queue| &queue.name).collect();
     let mut names = QueueNames::default();
-    for (name, target) in local.iter().filter(|(_, target)| known.contains(target)) {
-        names.0.insert(name.clone(), target.clone());
+    let is_alone = |name: &str| {
+        queues.local_queues.iter().filter(|local| local.name.as_str() == name).count() == 1
+    };
+    for local in queues.local_queues.iter().filter(|local| known.contains(&local.queue)) {
+        let name = local.name.as_str();
+        if is_alone(name) {
+            names.0.insert(name.to_owned(), local.queue.clone());
+        }
+        names.0.insert(format!("{}/{name}", local.namespace), local.queue.clone());
     }
     for queue in &setup.queues {
         names.0.insert(queue.name.to_string(), queue.name.clone());
@@ -200,7 +235,15 @@ fn queue_names(setup: &Setup, local: &std::collections::BTreeMap<String, QueueNa
 }
 
 /// The scenario with defaults, its workloads by arrival.
-fn assemble(path: &Path, setup: Setup, mut jobs: Vec<Job>) -> Result<Scenario, Error> {
+fn assemble(path: &Path, queues: Queues, mut jobs: Vec<Job>) -> Result<Scenario, Error> {
+    let mut warnings: Vec<String> = queues.notes.iter().map(ToString::to_string).collect();
+    for local in queues.local_queues.iter().filter(|local| local.stop != StopPolicy::None) {
+        let (namespace, name) = (&local.namespace, &local.name);
+        warnings.push(format!(
+            "local queue \"{namespace}/{name}\": it is stopped, but takes workloads here all the same"
+        ));
+    }
+    let setup = queues.setup;
     if setup.queues.is_empty() {
         return Err(Error::input(
             path,
@@ -225,7 +268,7 @@ fn assemble(path: &Path, setup: Setup, mut jobs: Vec<Job>) -> Result<Scenario, E
         measured: measure::nothing(),
         kill_grace_ms: 0,
         end_ms: None,
-        warnings: Vec::new(),
+        warnings,
     };
     let resource = measure::default_resource(&scenario);
     scenario.measured = measure::of(&scenario, resource)

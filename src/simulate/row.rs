@@ -103,13 +103,21 @@ impl Row {
         if ranks == 0 || ranks > RANKS_MAX {
             return Err(Bad::new("ranks", format!("is {ranks} but must be from 1 to {RANKS_MAX}")));
         }
+        let requests = requests(&self.resources)?;
+        let is_too_much = |amount: &i64| amount.saturating_mul(ranks.into()) > amount::AMOUNT_MAX;
+        if requests.values().any(is_too_much) {
+            return Err(Bad::new(
+                "ranks",
+                format!("is {ranks}, and together they request more than 2^53"),
+            ));
+        }
         Ok(Job {
             name: self.name.clone(),
             class: self.class.clone().unwrap_or_else(|| "default".to_owned()),
             queue: queues.find(self.queue.as_deref())?,
             arrival_ms: span("arrival_ms", self.arrival_ms, 0)?,
             ranks,
-            requests: requests(&self.resources)?,
+            requests,
             priority: self.priority.unwrap_or(0),
             work: self.work()?,
             topology: self.topology()?,

@@ -229,7 +229,7 @@ impl<'s, 'w> Run<'s, 'w> {
     fn decide(&mut self, now_ms: u64) -> Result<(), Error> {
         let (entries, by_key) = (&self.entries, &self.by_key);
         let (scenario, mode) = (self.scenario, self.mode);
-        let standing = |workload: &Workload| match by_key.get(&workload.key) {
+        let standing = |_: &Workload, workload: &Workload| match by_key.get(&workload.key) {
             Some(&job) => standing(scenario, mode, &scenario.jobs[job], &entries[job], now_ms),
             None => Standing::default(),
         };
@@ -238,15 +238,17 @@ impl<'s, 'w> Run<'s, 'w> {
                 Verdict::Admit { workload, admission, was_held: _ } => {
                     self.admit(&workload, &admission);
                 }
-                Verdict::Preempt { workload: _, victims, held: _ } => {
+                Verdict::Preempt { workload: _, victims, held: _, considered: _ } => {
                     for victim in victims.iter().filter(|victim| !victim.is_leaving) {
                         self.preempt(&victim.workload);
                     }
                 }
                 Verdict::Evict { workload, reason: _ } => self.preempt(&workload),
-                Verdict::Wait { workload, reason, assignment: _, protected: _ } => {
-                    if let Some(&job) = self.by_key.get(&workload) {
-                        self.entries[job].waits = Some(reason);
+                Verdict::Wait { workload, reason, assignment: _, protected: _, alike } => {
+                    for key in alike.iter().chain([&workload]) {
+                        if let Some(&job) = self.by_key.get(key) {
+                            self.entries[job].waits = Some(reason);
+                        }
                     }
                 }
             }

@@ -226,11 +226,12 @@ fn fairness_permille<'a>(
         for (job, fate) in jobs {
             let devices = u128::from(job.total(&measured.resource).unsigned_abs().max(1));
             let until_ms = fate.ended_at_ms.unwrap_or(ended_at_ms);
-            useful += devices * u128::from(fate.useful_ms);
-            present += devices * u128::from(until_ms.saturating_sub(job.arrival_ms));
+            useful = devices.saturating_mul(fate.useful_ms.into()).saturating_add(useful);
+            let present_ms = until_ms.saturating_sub(job.arrival_ms);
+            present = devices.saturating_mul(present_ms.into()).saturating_add(present);
         }
         // Millionths are fine enough, and their squares are far from the end of 128 bits.
-        if let Some(speed) = (useful * 1_000_000).checked_div(present) {
+        if let Some(speed) = useful.saturating_mul(1_000_000).checked_div(present) {
             number += 1;
             sum += speed;
             squares += speed * speed;

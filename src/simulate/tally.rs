@@ -49,7 +49,7 @@ pub(super) struct Tally {
     jobs: Vec<Fate>,
     /// What each workload takes of the measured resource.
     amounts: Vec<i64>,
-    held_now: i64,
+    held_now: i128,
     held: Vec<(u64, i64)>,
 }
 
@@ -137,11 +137,12 @@ impl Tally {
     }
 
     fn change_held(&mut self, now_ms: u64, by: i64) {
-        self.held_now += by;
+        self.held_now += i128::from(by);
         assert!(self.held_now >= 0, "only what is held is released");
+        let held_now = i64::try_from(self.held_now).unwrap_or(i64::MAX);
         match self.held.last_mut() {
-            Some((at_ms, held)) if *at_ms == now_ms => *held = self.held_now,
-            Some(_) | None => self.held.push((now_ms, self.held_now)),
+            Some((at_ms, held)) if *at_ms == now_ms => *held = held_now,
+            Some(_) | None => self.held.push((now_ms, held_now)),
         }
     }
 }

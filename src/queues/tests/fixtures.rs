@@ -272,6 +272,7 @@ fn every_field_of_the_sample_is_read() {
         }],
         is_ready: true,
         is_unschedulable: false,
+        degraded: BTreeMap::new(),
     };
     assert_eq!(setup.nodes, [node]);
     let ml = labels(&[("kubernetes.io/metadata.name", "ml")]);
@@ -292,6 +293,7 @@ fn nodes_are_read_as_kubectl_shows_them() {
         taints: Vec::new(),
         is_ready: false,
         is_unschedulable: true,
+        degraded: BTreeMap::new(),
     };
     assert_eq!(read, Some(expected));
 }

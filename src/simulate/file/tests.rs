@@ -91,7 +91,7 @@ fn what_cannot_be_used_is_named_with_its_place() {
         "s.yaml:4: cluster.nodes[0].name must contain {} where there are several: names are unique"
     );
     let missing = error("cluster: {queues: [none.yaml]}\ntrace: {csv: jobs.csv}\n");
-    assert!(missing.starts_with("could not read \"none.yaml\": "), "{missing}");
+    assert!(missing.starts_with("none.yaml: cannot be read: "), "{missing}");
     assert!(error("cluster: [").starts_with("s.yaml:"));
     let nobody = error("cluster: {queues: []}\ntrace: {csv: jobs.csv}\n");
     assert!(nobody.starts_with("jobs.csv:2: column queue of workload \"b\" is "), "{nobody}");
