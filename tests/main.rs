@@ -25,5 +25,6 @@ mod preempt;
 mod process;
 mod restart;
 mod signal;
+mod simulate;
 mod state_files;
 mod trainer;

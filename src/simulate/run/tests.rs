@@ -297,3 +297,21 @@ fn the_same_input_gives_the_same_outcome_and_another_seed_another_one() {
     assert_eq!(outcome(1), outcome(1));
     assert_ne!(outcome(1), outcome(2));
 }
+
+#[test]
+fn workloads_that_push_each_other_out_for_ever_end_the_simulation() {
+    let scenario = training_and_serving();
+    let mut watch = |_: u64, _: Happening<'_>| {};
+    let mut run = Run::new(&scenario, Mode::Kill, &mut watch);
+    // Two workloads may be decided about 30 times at one moment, and 6,000 times altogether.
+    (run.now_ms, run.decisions_before, run.decisions_now) = (7, 5_970, 30);
+    assert!(run.check_that_it_ends().is_ok());
+    for (before, now) in [(0, 31), (5_971, 30)] {
+        (run.decisions_before, run.decisions_now) = (before, now);
+        let error = run.check_that_it_ends().unwrap_err().to_string();
+        assert!(
+            error.starts_with("the simulation was stopped at 7 ms of virtual time: "),
+            "{error}"
+        );
+    }
+}
