@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -40,6 +41,9 @@ pub(crate) struct Flags {
     /// Where Prometheus scrapes: host:port, or off
     #[arg(long, value_name = "ADDR|off", default_value = "off")]
     listen_metrics: String,
+    /// A label of this node, by which the arbiter's flavors and topologies know it; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    node_label: Vec<String>,
     /// Where the host's / is seen
     #[arg(long, value_name = "DIR", default_value = "/")]
     host_root: PathBuf,
@@ -72,6 +76,8 @@ pub(crate) struct Flags {
 pub(crate) struct Config {
     /// Name of this node.
     pub(crate) node: NodeName,
+    /// Labels of this node.
+    pub(crate) labels: BTreeMap<String, String>,
     /// Where the arbiter listens.
     pub(crate) arbiter: Address,
     /// Root of all state.
@@ -125,6 +131,7 @@ impl Config {
         };
         let simulated: Result<Vec<_>, String> = flags.simulate.iter().map(|s| s.parse()).collect();
         Ok(Self {
+            labels: labels(&flags.node_label)?,
             arbiter: parse("--arbiter", &flags.arbiter)?,
             socket,
             metrics,
@@ -154,6 +161,47 @@ fn interval(flag: &str, value_ms: u64) -> Result<Duration, String> {
         "{flag} is {value_ms} but must be between {INTERVAL_MS_MIN} and {INTERVAL_MS_MAX}; shorter costs too much, \
          longer tells nothing about now"
     ))
+}
+
+/// Most labels of one node. A GKE node has about 60.
+const LABELS_MAX: usize = 256;
+/// Longest key of a label: a prefix of 253 bytes, a slash, a name of 63.
+const LABEL_KEY_BYTES_MAX: usize = 317;
+/// Longest value of a label.
+const LABEL_VALUE_BYTES_MAX: usize = 63;
+
+fn labels(flags: &[String]) -> Result<BTreeMap<String, String>, String> {
+    if flags.len() > LABELS_MAX {
+        return Err(format!(
+            "--node-label is given {} times; the limit is {LABELS_MAX}",
+            flags.len()
+        ));
+    }
+    let mut labels = BTreeMap::new();
+    for flag in flags {
+        let parts = flag.split_once('=').filter(|(key, value)| is_label(key, value));
+        let Some((key, value)) = parts else {
+            return Err(format!(
+                "--node-label is {flag:?} but must be KEY=VALUE, such as topology.example.com/rack=r7: a key of 1 to \
+                 {LABEL_KEY_BYTES_MAX} and a value of up to {LABEL_VALUE_BYTES_MAX} letters, digits, '-', '_', '.' \
+                 (and '/' in the key)"
+            ));
+        };
+        if labels.insert(key.to_owned(), value.to_owned()).is_some() {
+            return Err(format!(
+                "--node-label {key:?} is given twice; a node has one value for each key"
+            ));
+        }
+    }
+    Ok(labels)
+}
+
+fn is_label(key: &str, value: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=LABEL_KEY_BYTES_MAX).contains(&key.len())
+        && value.len() <= LABEL_VALUE_BYTES_MAX
+        && key.bytes().all(|b| is_plain(b) || b == b'/')
+        && value.bytes().all(is_plain)
 }
 
 fn host_name() -> Result<NodeName, String> {

@@ -37,6 +37,8 @@ pub(crate) struct Identity {
     pub(crate) instance: String,
     /// Some accelerator is not real.
     pub(crate) is_simulated: bool,
+    /// Labels of the node.
+    pub(crate) labels: std::collections::BTreeMap<String, String>,
 }
 
 /// The state of workers and drains as it was at some moment.
@@ -108,6 +110,7 @@ impl Reporter {
             workers: workers(&view, clock::now()),
             pressure: sample::pressure(&sample),
             simulated: id.is_simulated,
+            labels: id.labels.clone(),
         }
     }
 

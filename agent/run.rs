@@ -162,6 +162,7 @@ fn identity(config: &Config, agent_dir: &Path) -> Result<Identity, String> {
         boot_id: clock::boot_id()?,
         instance: node_uid::random()?,
         is_simulated: !config.simulated.is_empty(),
+        labels: config.labels.clone(),
     })
 }
 

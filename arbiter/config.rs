@@ -3,16 +3,17 @@
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use sluice::net::Address;
 use sluice::paths::Paths;
+use sluice::queues::{FILE_BYTES_MAX, served};
 use sluice::telemetry::LogFilter;
 use sluice_core::arbiter;
-
-use crate::queues;
+use sluice_core::queue::Queues;
+use sluice_core::scheduler::{Rule, Rules};
 
 /// Decides who gets which accelerators, and drains workloads with their work saved.
 #[derive(Debug, Parser)]
@@ -56,6 +57,15 @@ struct ServeFlags {
     /// preempt those of lower priority.
     #[arg(long, value_name = "FILE")]
     queues: Option<PathBuf>,
+    /// Whose rules decide: "sluice" adds its own to Kueue's, "compat" is Kueue alone.
+    #[arg(long, value_name = "sluice|compat", default_value = "sluice")]
+    policy: PolicyName,
+    /// Switch one of Sluice's own rules off; may be repeated. docs/deciding.md lists them.
+    #[arg(long, value_name = "RULE")]
+    rule_off: Vec<Rule>,
+    /// Share unused quota as Kueue's fair sharing does.
+    #[arg(long)]
+    fair_sharing: bool,
     /// End victims at once instead of waiting for a checkpoint: what a scheduler without drains does.
     #[arg(long)]
     no_checkpoint_drain: bool,
@@ -82,6 +92,9 @@ struct TimeFlags {
     /// How long a drained workload keeps its devices after its next start, at least.
     #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = value_parser!(u64).range(0..=86_400_000))]
     productive_floor_ms: u64,
+    /// How long what a workload needs must have been free, at most, before one that is drained again and again gets it back.
+    #[arg(long, value_name = "MS", default_value_t = 300_000, value_parser = value_parser!(u64).range(0..=86_400_000))]
+    hold_off_ms_max: u64,
     /// How long a rank may take from admission to start.
     #[arg(long, value_name = "MS", default_value_t = 60_000, value_parser = value_parser!(u64).range(100..=86_400_000))]
     start_timeout_ms: u64,
@@ -97,6 +110,12 @@ struct TimeFlags {
     /// Time between an agent's heartbeats. 0: by the size of the fleet, 2 s up to 500 agents.
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = value_parser!(u64).range(0..=3_600_000))]
     heartbeat_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PolicyName {
+    Sluice,
+    Compat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -155,13 +174,16 @@ impl Config {
     pub(crate) fn from_flags(flags: Flags) -> anyhow::Result<Self> {
         let Flags { task: _, serve, times } = flags;
         let queues = match &serve.queues {
-            Some(path) => queues::load(path)?,
-            None => vec![queues::default_queue()],
+            Some(path) => load_queues(path)?,
+            None => Queues::without_file(),
         };
+        let rules = serve.rules()?;
         let paths = Paths::find(serve.state_dir.as_deref()).context("bad --state-dir")?;
         Ok(Self {
             core: arbiter::Config {
                 queues,
+                rules,
+                fair_sharing: serve.fair_sharing,
                 checkpoint_drain: !serve.no_checkpoint_drain,
                 ..times.core()
             },
@@ -176,6 +198,33 @@ impl Config {
     }
 }
 
+impl ServeFlags {
+    fn rules(&self) -> anyhow::Result<Rules> {
+        match self.policy {
+            PolicyName::Sluice => {
+                Ok(self.rule_off.iter().fold(Rules::all(), |on, off| on.without(*off)))
+            }
+            PolicyName::Compat if self.rule_off.is_empty() => Ok(Rules::none()),
+            PolicyName::Compat => bail!(
+                "--rule-off cannot be used with --policy compat: there all of Sluice's own rules are off"
+            ),
+        }
+    }
+}
+
+fn load_queues(path: &Path) -> anyhow::Result<Queues> {
+    let shown = path.display();
+    let size = std::fs::metadata(path)
+        .with_context(|| format!("could not read queues file \"{shown}\""))?
+        .len();
+    if size > FILE_BYTES_MAX {
+        bail!("queues file \"{shown}\" has {size} bytes; the limit is {FILE_BYTES_MAX}");
+    }
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("could not read queues file \"{shown}\""))?;
+    served(text).with_context(|| format!("bad queues file \"{shown}\""))
+}
+
 impl TimeFlags {
     fn core(&self) -> arbiter::Config {
         arbiter::Config {
@@ -183,6 +232,7 @@ impl TimeFlags {
             release_grace_ms: self.release_grace_ms,
             arm_timeout_ms: self.arm_timeout_ms,
             productive_floor_ms: self.productive_floor_ms,
+            hold_off_ms_max: self.hold_off_ms_max,
             start_timeout_ms: self.start_timeout_ms,
             launcher_gone_ms: self.launcher_gone_ms,
             recovery_ms: self.recovery_ms,

@@ -16,8 +16,8 @@ use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use crate::config::{AgentTimes, Config};
-use crate::queues;
 use crate::server::Parts;
+use sluice_core::queue::Queues;
 
 /// A running arbiter.
 pub(crate) struct InProcess {
@@ -38,7 +38,7 @@ pub(crate) fn config(dir: &Path) -> Config {
         record: false,
         agents: AgentTimes { lost_ms: 60_000, heartbeat_ms: 0 },
         core: sluice_core::arbiter::Config {
-            queues: vec![queues::default_queue()],
+            queues: Queues::without_file(),
             ..sluice_core::arbiter::Config::default()
         },
     }

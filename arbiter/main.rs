@@ -8,7 +8,6 @@ mod config;
 #[cfg(test)]
 mod in_process;
 mod metrics;
-mod queues;
 mod record;
 mod run;
 mod server;

@@ -31,6 +31,7 @@ struct PhaseLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QueueLabels {
     queue: String,
+    flavor: String,
     resource: String,
 }
 
@@ -204,10 +205,12 @@ impl Metrics {
             let state = state.to_string().to_lowercase();
             self.drains.get_or_create(&StateLabel { state }).set(count);
         }
-        for queue in arbiter.queues() {
-            for usage in arbiter.usage(&queue.name) {
+        for queue in &arbiter.queues().setup.queues {
+            let Ok(name) = queue.name.as_str().parse() else { continue };
+            for usage in arbiter.usage(&name) {
                 let labels = QueueLabels {
                     queue: queue.name.to_string(),
+                    flavor: usage.flavor.clone(),
                     resource: usage.resource.to_string(),
                 };
                 self.queue_usage.get_or_create(&labels).set(gauge(usage.used));

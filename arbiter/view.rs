@@ -3,7 +3,7 @@
 use sluice::wire::pb;
 use sluice_core::arbiter::{Arbiter, Candidate, Node, QueueUsage};
 use sluice_core::id::{NodeName, QueueName, WorkloadName};
-use sluice_core::queue::Queue;
+use sluice_core::kueue::model::{ClusterQueue, PreemptionPolicy};
 use sluice_core::workload::{Phase, Workload};
 
 use crate::agents::Agents;
@@ -65,32 +65,32 @@ fn forget_health(report: &mut pb::NodeReport, silence: &pb::Reason) {
 
 /// Queues with their use and the numbers of their workloads.
 pub(crate) fn queues(arbiter: &Arbiter) -> Vec<pb::Queue> {
-    let queue = |queue: &Queue| {
+    let queue = |queue: &ClusterQueue| {
+        let name: QueueName = queue.name.as_str().parse().ok()?;
         let count = |counts: fn(Phase) -> bool| {
-            let in_it = |w: &&Workload| counts(w.phase) && is_named(queue, &w.spec.queue);
+            let in_it = |w: &&Workload| counts(w.phase) && w.spec.queue == name;
             let found = arbiter.workloads().values().filter(in_it).count();
             u32::try_from(found).unwrap_or(u32::MAX)
         };
-        pb::Queue {
-            name: queue.name.to_string(),
-            cohort: queue.cohort.clone().unwrap_or_default(),
-            usage: arbiter.usage(&queue.name).iter().map(usage).collect(),
+        let policies = &queue.preemption;
+        let preempts = policies.within_queue != PreemptionPolicy::Never
+            || policies.reclaim_within_cohort != PreemptionPolicy::Never;
+        Some(pb::Queue {
+            name: name.to_string(),
+            cohort: queue.cohort.as_ref().map(ToString::to_string).unwrap_or_default(),
+            usage: arbiter.usage(&name).iter().map(usage).collect(),
             pending: count(|phase| phase == Phase::Pending),
             admitted: count(Phase::holds_devices),
-            preempts: queue.preempts_lower_priority,
-            local_queues: queue.aliases.iter().map(ToString::to_string).collect(),
-        }
+            preempts,
+            local_queues: arbiter.queues().local_to(queue).map(ToString::to_string).collect(),
+        })
     };
-    arbiter.queues().iter().map(queue).collect()
-}
-
-/// True if `name` is the queue or one of its aliases.
-pub(crate) fn is_named(queue: &Queue, name: &QueueName) -> bool {
-    queue.name == *name || queue.aliases.contains(name)
+    arbiter.queues().setup.queues.iter().filter_map(queue).collect()
 }
 
 fn usage(usage: &QueueUsage) -> pb::QueueUsage {
     pb::QueueUsage {
+        flavor: usage.flavor.clone(),
         resource: usage.resource.to_string(),
         nominal: usage.nominal,
         used: usage.used,

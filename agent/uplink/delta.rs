@@ -82,7 +82,7 @@ impl Told {
             removed_devices: gone("d/"),
             removed_volumes: gone("v/"),
             removed_workers: gone("w/"),
-            state_hash: 0,
+            ..pb::Report::default()
         }
     }
 }
@@ -94,6 +94,7 @@ fn everything(now: &pb::NodeReport) -> pb::Report {
         volumes: now.volumes.clone(),
         workers: now.workers.clone(),
         pressure: now.pressure,
+        labels: now.labels.clone(),
         ..pb::Report::default()
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn workloads(
     let queue: Option<QueueName> = field::optional_name("queue", &request.queue)?;
     let queues = view.arbiter.queues();
     let in_queue = |asked: &QueueName, of: &QueueName| {
-        asked == of || queues.iter().any(|q| view::is_named(q, asked) && view::is_named(q, of))
+        asked == of || queues.find(asked).is_some_and(|queue| queue.name.as_str() == of.as_str())
     };
     let mut page = Page::new();
     let mut last: Option<&WorkloadName> = None;

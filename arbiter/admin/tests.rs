@@ -79,7 +79,11 @@ async fn a_watching_launcher_is_present_and_is_told_of_its_admission() {
     };
     let [member] = &admitted.members[..] else { panic!("one rank was submitted") };
     assert!(member.attached);
-    let expected = pb::Assignment { node: "n1".to_owned(), devices: vec!["GPU-0".to_owned()] };
+    let expected = pb::Assignment {
+        node: "n1".to_owned(),
+        devices: vec!["GPU-0".to_owned()],
+        flavors: [("nvidia.com/gpu".to_owned(), "default".to_owned())].into(),
+    };
     assert_eq!(member.assignment, Some(expected));
 }
 

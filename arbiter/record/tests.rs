@@ -14,10 +14,10 @@ use sluice_core::workload::WorkloadSpec;
 use super::file::{Entries, Files};
 use super::replay::{Outcome, ReplayError, replay};
 use super::{Recorder, writer};
-use crate::queues::default_queue;
+use sluice_core::queue::Queues;
 
 fn arbiter() -> Arbiter {
-    let config = Config { queues: vec![default_queue()], ..Config::default() };
+    let config = Config { queues: Queues::without_file(), ..Config::default() };
     Arbiter::new(Time(1_000), config, Vec::new(), Vec::new(), None)
 }
 
@@ -29,6 +29,7 @@ fn submit(name: &str) -> Input {
             priority: 0,
             nnodes: 1,
             resources: [("nvidia.com/gpu".parse().unwrap(), 1)].into(),
+            topology: None,
             checkpoint: None,
             save_signal: None,
             drain_deadline_ms: 0,

@@ -6,41 +6,54 @@
 //! parts that change it are beside this file: [`submit`](self) (workloads and launchers), nodes,
 //! drains, schedule (admission and preemption), freeze.
 
+mod devices;
 mod drain_ends;
 mod drain_events;
 mod drain_steps;
+mod engine;
 mod exits;
 mod freeze;
 mod nodes;
 mod schedule;
 mod snapshot;
 mod submit;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod usage;
 mod view;
+mod waits;
 mod weigh;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::drain::Drain;
 use crate::id::{DeviceId, DrainId, LauncherId, NodeName, WorkerId, WorkloadName};
+use crate::kueue::snapshot::Setup;
+use crate::kueue::workload::Requests;
 use crate::protocol::{Device, DrainEvent, NodeReport, Order, WorkerReport};
-use crate::queue::Queue;
+use crate::queue::Queues;
 use crate::reason::Reason;
+use crate::scheduler::{Policy, Rule, Rules, Scheduler};
 use crate::unit::Time;
 use crate::workload::{Exit, Workload, WorkloadSpec};
+use engine::Holders;
 
 pub use snapshot::Snapshot;
-pub use view::{Candidate, QueueUsage};
+pub use usage::QueueUsage;
+pub use weigh::Candidate;
 
 /// Everything that can be set. Durations in ms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// This arbiter's epoch: one more than any before it.
     pub epoch: u64,
-    /// Queues by name.
-    pub queues: Vec<Queue>,
+    /// The queues and all that belongs to them.
+    pub queues: Queues,
+    /// Whether unused quota is shared fairly, as Kueue's fair sharing does it.
+    pub fair_sharing: bool,
+    /// Which of Sluice's own rules are on; none: decides as Kueue does.
+    pub rules: Rules,
     /// How long a preemptor waits for a victim's checkpoint unless it says otherwise.
     pub drain_deadline_ms: u64,
     /// How long agents may take to accept an order before it is taken back. No signal was sent by then.
@@ -57,6 +70,8 @@ pub struct Config {
     pub productive_floor_ms: u64,
     /// Most drains of one workload within an hour.
     pub drains_per_hour: u32,
+    /// Longest time for which demand must have been low before a workload that is drained again and again comes back.
+    pub hold_off_ms_max: u64,
     /// Restart cost taken for a workload of which none was measured.
     pub restart_assumed_ms: u64,
     /// Most unsaved work that is assumed of a workload whose checkpoints cannot be seen.
@@ -69,7 +84,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             epoch: 1,
-            queues: Vec::new(),
+            queues: Queues::default(),
+            fair_sharing: false,
+            rules: Rules::all(),
             drain_deadline_ms: 60_000,
             arm_timeout_ms: 2_000,
             release_grace_ms: 10_000,
@@ -78,6 +95,7 @@ impl Default for Config {
             recovery_ms: 15_000,
             productive_floor_ms: 30_000,
             drains_per_hour: 6,
+            hold_off_ms_max: 300_000,
             restart_assumed_ms: 60_000,
             unseen_work_ms_max: 30 * 60_000,
             checkpoint_drain: true,
@@ -280,6 +298,8 @@ pub struct Node {
     pub connected: bool,
     /// When it last connected or disconnected.
     pub since: Time,
+    /// Labels by which flavors and topologies know it.
+    pub labels: BTreeMap<String, String>,
     /// Its devices.
     pub devices: BTreeMap<DeviceId, Device>,
     /// Workers its agent has reported.
@@ -295,6 +315,15 @@ pub struct Arbiter {
     nodes: BTreeMap<NodeName, Node>,
     workloads: BTreeMap<WorkloadName, Workload>,
     drains: BTreeMap<DrainId, Drain>,
+    scheduler: Scheduler,
+    /// Who holds which devices.
+    holders: Holders,
+    /// What every node has plenty of.
+    unlimited: Requests,
+    /// Workloads about which the scheduler has not been told all.
+    touched: BTreeSet<WorkloadName>,
+    /// Nodes likewise.
+    touched_nodes: BTreeSet<NodeName>,
     /// Victims left alone until then, because a drain of them could not be done.
     avoid_until: BTreeMap<WorkloadName, Time>,
     next_drain: u64,
@@ -320,6 +349,8 @@ impl Arbiter {
         drains: Vec<Drain>,
         frozen: Option<String>,
     ) -> Self {
+        let scheduler = scheduler_of(&config);
+        let unlimited = engine::unlimited(&config.queues);
         let next_drain = drains.iter().filter_map(|d| number_of(&d.id)).max().map_or(1, |n| n + 1);
         let mut arbiter = Self {
             config,
@@ -328,6 +359,11 @@ impl Arbiter {
             nodes: BTreeMap::new(),
             workloads: workloads.into_iter().map(|w| (w.spec.name.clone(), w)).collect(),
             drains: drains.into_iter().map(|d| (d.id.clone(), d)).collect(),
+            scheduler,
+            holders: Holders::default(),
+            unlimited,
+            touched: BTreeSet::new(),
+            touched_nodes: BTreeSet::new(),
             avoid_until: BTreeMap::new(),
             next_drain,
             frozen_by_hand: frozen,
@@ -338,6 +374,7 @@ impl Arbiter {
             outputs: Vec::new(),
         };
         arbiter.recover();
+        arbiter.sync_all();
         arbiter
     }
 
@@ -372,6 +409,7 @@ impl Arbiter {
     }
 
     fn save_workload(&mut self, name: &WorkloadName) {
+        self.touched.insert(name.clone());
         self.outputs.push(Output::SaveWorkload(name.clone()));
     }
 
@@ -388,6 +426,19 @@ impl Arbiter {
             reason,
         }));
     }
+}
+
+/// A scheduler with nothing in it, in the place of one that is being asked.
+fn no_scheduler() -> Scheduler {
+    Scheduler::new(Setup::default(), Policy::compat())
+}
+
+fn scheduler_of(config: &Config) -> Scheduler {
+    let policy = Policy { rules: config.rules.clone(), ..Policy::compat() };
+    let policy = if config.fair_sharing { policy.with_fair_sharing() } else { policy };
+    let mut setup = Setup { places_all: true, ..config.queues.setup.clone() };
+    setup.placement.avoids_degraded = config.rules.is_on(Rule::AvoidDegraded);
+    Scheduler::new(setup, policy)
 }
 
 fn number_of(id: &DrainId) -> Option<u64> {

@@ -216,6 +216,8 @@ pub struct WorkerReport {
 pub struct NodeReport {
     /// If true what is not named is gone.
     pub full: bool,
+    /// The node's labels; they count only in a full report.
+    pub labels: BTreeMap<String, String>,
     /// Devices that are new or changed.
     pub devices: BTreeMap<DeviceId, Device>,
     /// Workers that are new or changed.

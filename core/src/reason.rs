@@ -120,6 +120,22 @@ reasons! {
     /// Victims exist and are protected for now.
     WaitingForFloor { victim: WorkloadName, wait_ms: Ms } = "waiting-for-productive-floor",
         "{victim} was drained before and keeps its devices for another {wait_ms:#} so that it makes progress";
+    /// The only victims have been drained as often as they may be.
+    WaitingForBudget { victim: WorkloadName, wait_ms: Ms } = "waiting-for-drain-budget",
+        "{victim} was drained too often within the hour and keeps its devices for another {wait_ms:#}";
+    /// It was drained again and again, and comes back when demand has been low for a while.
+    HeldOff { wait_ms: Ms } = "held-off",
+        "it was drained repeatedly; it comes back once what it needs has been free for another {wait_ms:#}";
+    /// Devices are free, but not where they have to be.
+    WaitingForTopology { why: String } = "waiting-for-topology", "the free devices do not lie as the workload asks: {why}",
+        hint "wait, or ask for a preferred topology instead of a required one";
+    /// No flavor of the queue suits it.
+    NoMatchingFlavor { queue: QueueName, why: String } = "no-matching-flavor", "no flavor of queue {queue} suits: {why}",
+        hint "sluice config check shows the flavors; compare their labels with those of the nodes";
+    /// The queue admits nothing.
+    QueueInactive { queue: QueueName, why: String } = "queue-inactive", "queue {queue} admits nothing: {why}";
+    /// Others of its queue go first.
+    WaitingForTurn { queue: QueueName, code: String } = "waiting-for-turn", "it has not been its turn in queue {queue} yet ({code})";
     /// It was drained and waits for capacity to resume.
     ResumePending { drain: DrainId, beneficiary: WorkloadName, step: u64 } = "resume-pending",
         "drained for {beneficiary} ({drain}); resumes from step {step} when capacity is free";
@@ -192,6 +208,8 @@ reasons! {
     /// Why a drain was started.
     PreemptedFor { beneficiary: WorkloadName, priority: i32, victim_priority: i32, cost_device_ms: u64 } = "preempted-for",
         "{beneficiary} (priority {priority}) needs the devices of this workload (priority {victim_priority}); it was the cheapest choice";
+    /// What it runs on is broken.
+    Evicted { why: String } = "evicted", "what it runs on can no longer be used: {why}";
     /// A candidate that was chosen.
     CheapestVictim { preemptor: WorkloadName, cost_device_ms: u64, at_risk_device_ms: u64 } = "cheapest-victim", "draining it for {preemptor} loses least work";
     /// A candidate that was not.

@@ -16,6 +16,7 @@
 mod apply;
 mod groups;
 mod holds;
+mod outlook;
 mod policy;
 mod protect;
 #[cfg(test)]
@@ -24,16 +25,18 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::kueue::cycle;
+use crate::kueue::cycle::{self, CycleOutcome};
 use crate::kueue::name::{QueueName, WorkloadKey};
 use crate::kueue::order::{Pending, PendingQueue};
 use crate::kueue::preempt::{self, Victim, Weighing};
 use crate::kueue::reason::PendingReason;
 use crate::kueue::snapshot::{Running, Setup, Snapshot};
+use crate::kueue::tas;
 use crate::kueue::workload::{Admission, Eviction, EvictionReason, Reservation, Workload};
 
 use groups::Groups;
 pub use holds::Hold;
+pub use outlook::Outlook;
 pub use policy::{Policy, Rule, Rules};
 pub use protect::{History, Limits};
 
@@ -54,6 +57,8 @@ pub struct Standing {
     pub at_risk_device_ms: u64,
     /// Until when it is left alone, and by which rule.
     pub protected: Option<Protection>,
+    /// Whether it cannot be taken at all now, by whatever rule: it is only just starting, or out of reach.
+    pub cannot_leave: bool,
     /// Once it was drained: how long what it needs must have been free before it gets it back. Unit: ms.
     pub hold_off_ms: u64,
 }
@@ -110,6 +115,19 @@ pub enum Verdict {
         /// Workloads of its queue that ask for the same and wait for the same reason.
         alike: Vec<WorkloadKey>,
     },
+}
+
+impl Verdict {
+    /// The workload it is about.
+    #[must_use]
+    pub fn workload(&self) -> &WorkloadKey {
+        match self {
+            Self::Admit { workload, .. }
+            | Self::Preempt { workload, .. }
+            | Self::Evict { workload, .. }
+            | Self::Wait { workload, .. } => workload,
+        }
+    }
 }
 
 /// Where a workload stands.
@@ -192,6 +210,29 @@ impl Scheduler {
     #[must_use]
     pub fn place(&self, key: &WorkloadKey) -> Option<Place> {
         self.places.get(key).copied()
+    }
+
+    /// Those that were preempted and wait, with since when what they need has been free.
+    #[must_use]
+    pub fn hold_offs(&self) -> &BTreeMap<WorkloadKey, Option<u64>> {
+        &self.preempted
+    }
+
+    /// `key` was preempted; what it needs has been free since then. For a scheduler that takes up where another ended.
+    pub fn restore_hold_off(&mut self, key: WorkloadKey, free_since_ms: Option<u64>) {
+        self.preempted.insert(key, free_since_ms);
+    }
+
+    /// A node is new or has changed.
+    pub fn set_node(&mut self, node: tas::Node) {
+        self.snapshot.set_node(node);
+        self.wake_all();
+    }
+
+    /// A node is gone.
+    pub fn remove_node(&mut self, name: &str) {
+        self.snapshot.remove_node(name);
+        self.wake_all();
     }
 
     /// What is held for `key`.
@@ -351,7 +392,7 @@ impl Scheduler {
             }
         }
         self.news.clear();
-        verdicts
+        keep_last_waits(verdicts)
     }
 
     fn wake_due(&mut self, now_ms: u64) {
@@ -390,17 +431,7 @@ impl Scheduler {
         standing: &dyn Fn(&Workload, &Workload) -> Standing,
         verdicts: &mut Vec<Verdict>,
     ) -> bool {
-        let outcome = {
-            let weigh = |preemptor: &Workload, running: &Running| {
-                self.weigh(preemptor, running, now_ms, standing)
-            };
-            let weighing = Weighing {
-                standing: &weigh,
-                finds_cheapest: self.policy.rules.is_on(Rule::LostWork),
-            };
-            let options = self.policy.options_with(weighing);
-            cycle::run_cycle(&self.snapshot, &heads, &options, now_ms)
-        };
+        let outcome = self.cycle_on(&self.snapshot, &heads, now_ms, standing);
         let mut heads: BTreeMap<WorkloadKey, Pending> =
             heads.into_iter().map(|head| (head.workload.key.clone(), head)).collect();
         let mut has_progress = false;
@@ -411,6 +442,22 @@ impl Scheduler {
         }
         self.put_back(heads.into_values().collect());
         has_progress
+    }
+
+    /// One cycle of the engine under the policy.
+    fn cycle_on(
+        &self,
+        snapshot: &Snapshot,
+        heads: &[Pending],
+        now_ms: u64,
+        standing: &dyn Fn(&Workload, &Workload) -> Standing,
+    ) -> CycleOutcome {
+        let weigh = |preemptor: &Workload, running: &Running| {
+            self.weigh(preemptor, running, now_ms, standing)
+        };
+        let finds_cheapest = self.policy.rules.is_on(Rule::LostWork);
+        let weighing = Weighing { standing: &weigh, finds_cheapest };
+        cycle::run_cycle(snapshot, heads, &self.policy.options(Some(weighing)), now_ms)
     }
 
     /// Somebody got something: whoever waits for demand to be low for a while is looked at again.
@@ -434,7 +481,9 @@ impl Scheduler {
         preempt::Standing {
             cost_device_ms: standing.cost_device_ms,
             at_risk_device_ms: standing.at_risk_device_ms,
-            is_spared: is_holding || self.protection(&standing, now_ms).is_some(),
+            is_spared: is_holding
+                || standing.cannot_leave
+                || self.protection(&standing, now_ms).is_some(),
         }
     }
 
@@ -448,4 +497,18 @@ impl Scheduler {
 fn admitted(workload: &Workload, admission: Admission, now_ms: u64) -> Arc<Workload> {
     let reservation = Some(Reservation { at_ms: now_ms, is_admitted: true, admission });
     Arc::new(Workload { reservation, eviction: None, ..workload.clone() })
+}
+
+/// Of what was said about one workload, that it waits counts only if it was said last.
+fn keep_last_waits(verdicts: Vec<Verdict>) -> Vec<Verdict> {
+    let mut later = BTreeSet::new();
+    let mut kept: Vec<Verdict> = Vec::with_capacity(verdicts.len());
+    for verdict in verdicts.into_iter().rev() {
+        let is_last = later.insert(verdict.workload().clone());
+        if is_last || !matches!(verdict, Verdict::Wait { .. }) {
+            kept.push(verdict);
+        }
+    }
+    kept.reverse();
+    kept
 }

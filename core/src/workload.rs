@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use crate::checkpoint::{Checkpoint, CheckpointFormat};
 use crate::id::{DeviceId, DrainId, LauncherId, NodeName, QueueName, ResourceName, WorkloadName};
+use crate::kueue::workload::TopologyMode;
 use crate::reason::Reason;
 use crate::unit::Time;
 
@@ -13,6 +14,13 @@ use crate::unit::Time;
 pub const RANKS_MAX: u32 = 4_096;
 /// Most different resources one rank may ask for.
 pub const RESOURCES_MAX: usize = 16;
+
+/// True for resources that are devices on a node, such as `nvidia.com/gpu`; others (`cpu`, `memory`) count against
+/// quota only.
+#[must_use]
+pub fn is_device(resource: &str) -> bool {
+    resource.contains('/')
+}
 
 /// Where a workload's checkpoints are and how they look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +53,8 @@ pub struct WorkloadSpec {
     pub nnodes: u32,
     /// Quantity of each resource, per rank.
     pub resources: BTreeMap<ResourceName, u64>,
+    /// How the ranks must lie to each other; `None`: anyhow. Levels are node label keys.
+    pub topology: Option<TopologyMode>,
     /// Where to look for checkpoints.
     pub checkpoint: Option<CheckpointSpec>,
     /// How to ask for one.
@@ -70,6 +80,8 @@ pub struct Assignment {
     pub node: NodeName,
     /// The devices on it.
     pub devices: BTreeSet<DeviceId>,
+    /// The flavor whose quota each resource is charged to, by resource.
+    pub flavors: BTreeMap<String, String>,
 }
 
 /// Capacity that is being made for a workload, or has been and waits for it. Nobody else gets it.
@@ -209,6 +221,8 @@ pub struct Workload {
     pub submitted_at: Time,
     /// When the phase began.
     pub phase_since: Time,
+    /// When it last got devices.
+    pub admitted_at: Option<Time>,
     /// When the current attempt began to run (all ranks started).
     pub running_since: Option<Time>,
     /// Newest checkpoint seen complete on every rank that has one.

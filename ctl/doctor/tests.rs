@@ -92,8 +92,13 @@ fn unknown_is_never_fine() {
 }
 
 fn queue(nominal: u64, cohort: &str) -> pb::Queue {
-    let usage =
-        pb::QueueUsage { resource: "gpu".to_owned(), nominal, used: 0, borrowing_limit: None };
+    let usage = pb::QueueUsage {
+        resource: "gpu".to_owned(),
+        nominal,
+        used: 0,
+        borrowing_limit: None,
+        flavor: "default".to_owned(),
+    };
     pb::Queue {
         name: "q".to_owned(),
         cohort: cohort.to_owned(),

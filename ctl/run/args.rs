@@ -13,6 +13,7 @@ use nix::sys::signal::Signal;
 
 use sluice::wire::pb;
 use sluice_core::id::{NodeName, QueueName, ResourceName, WorkloadName};
+use sluice_core::kueue::workload::TopologyMode;
 use sluice_core::workload::{RANKS_MAX, RESOURCES_MAX};
 
 use super::command;
@@ -64,6 +65,10 @@ pub(crate) struct RunArgs {
     /// Which rank this is, from 0.
     #[arg(long, default_value_t = 0, value_name = "RANK")]
     node_rank: u32,
+    /// How the ranks must lie to each other: required=LEVEL, preferred=LEVEL or unconstrained. A level is a label of
+    /// the nodes, such as topology.example.com/rack.
+    #[arg(long, value_name = "MODE[=LEVEL]", value_parser = parse_topology)]
+    topology: Option<TopologyMode>,
     /// Where the worker keeps its checkpoints; created if it does not exist.
     #[arg(long, value_name = "DIR")]
     checkpoint_dir: Option<PathBuf>,
@@ -170,9 +175,23 @@ impl RunArgs {
                 u64::try_from(d.as_millis()).expect("the parser allows a week at most")
             }),
             command: self.command.iter().map(|c| c.to_string_lossy().into_owned()).collect(),
+            topology: self.topology.as_ref().map(Into::into),
         };
         let (rank, command, nodes, quiet) = (self.node_rank, self.command, self.nodes, self.quiet);
         Ok(Plan { spec, rank, program, command, nodes, quiet })
+    }
+}
+
+fn parse_topology(text: &str) -> Result<TopologyMode, String> {
+    let (mode, level) = text.split_once('=').unwrap_or((text, ""));
+    match (mode, level) {
+        ("required", level) if !level.is_empty() => Ok(TopologyMode::Required(level.to_owned())),
+        ("preferred", level) if !level.is_empty() => Ok(TopologyMode::Preferred(level.to_owned())),
+        ("unconstrained", "") => Ok(TopologyMode::Unconstrained),
+        _ => {
+            Err("use required=LEVEL, preferred=LEVEL or unconstrained; a level is a node label key"
+                .to_owned())
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use sluice::wire::pb;
 use crate::text::safe;
 
 /// What to do while no worker runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Waiting {
     /// It is admitted: start the worker of this attempt.
     Start {

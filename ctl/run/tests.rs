@@ -13,7 +13,11 @@ use crate::args::{Cli, Command};
 use crate::failure::Failure;
 
 fn workload(phase: pb::Phase, attempt: u32) -> pb::Workload {
-    let assignment = pb::Assignment { node: "a".to_owned(), devices: vec!["d1".to_owned()] };
+    let assignment = pb::Assignment {
+        node: "a".to_owned(),
+        devices: vec!["d1".to_owned()],
+        ..Default::default()
+    };
     let member = pb::Member {
         assignment: (phase == pb::Phase::Admitted).then_some(assignment),
         ..pb::Member::default()

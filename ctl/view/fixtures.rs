@@ -50,6 +50,7 @@ pub(crate) fn running() -> pb::Workload {
     let assignment = pb::Assignment {
         node: "gpu-7".to_owned(),
         devices: ["sim-gpu-7-0", "sim-gpu-7-1"].map(str::to_owned).to_vec(),
+        ..pb::Assignment::default()
     };
     let member = pb::Member {
         rank: 0,
@@ -246,6 +247,7 @@ pub(crate) fn queue() -> pb::Queue {
         nominal: 4,
         used: 2,
         borrowing_limit: None,
+        flavor: "default".to_owned(),
     };
     pb::Queue {
         name: "default".to_owned(),

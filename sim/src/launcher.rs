@@ -129,7 +129,7 @@ impl World {
         };
         self.log(&format!("{worker} starts on {}", assignment.node));
         self.gangs.start(self.now, &worker, launcher.spec.nnodes);
-        let Assignment { node, devices } = assignment;
+        let Assignment { node, devices, flavors: _ } = assignment;
         Some(Stage::Running { worker, node, devices, registered: false })
     }
 

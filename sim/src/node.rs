@@ -224,6 +224,7 @@ impl Node {
         }
         let devices = if full { self.devices.clone() } else { BTreeMap::new() };
         Some(NodeReport {
+            labels: BTreeMap::new(),
             full,
             devices,
             workers,

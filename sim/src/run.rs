@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sluice_core::arbiter::Config;
 use sluice_core::checkpoint::CheckpointFormat;
 use sluice_core::drain::Drain;
-use sluice_core::id::{NodeName, QueueName, ResourceName};
-use sluice_core::queue::{Queue, Quota};
+use sluice_core::id::{NodeName, ResourceName};
+use sluice_core::queue::Queues;
 use sluice_core::workload::{CheckpointSpec, SaveSignal, WorkloadSpec};
 
 use crate::checker;
@@ -71,17 +71,10 @@ fn build(seed: &Rng) -> World {
     let count = rng.range(1, 5);
     let nodes: Vec<NodeName> = (0..count).map(|i| name(&format!("node-{i}"))).collect();
     let gpu: ResourceName = name("nvidia.com/gpu");
-    let nominal = count * 2;
-    let queue = Queue {
-        name: name::<QueueName>("default"),
-        aliases: Vec::new(),
-        cohort: None,
-        quotas: BTreeMap::from([(gpu.clone(), Quota { nominal, borrowing_limit: None })]),
-        preempts_lower_priority: true,
-        reclaims_within_cohort: false,
-    };
+    let nominal = i64::try_from(count * 2).unwrap_or(i64::MAX);
+    let queues = Queues::single("default", &[(gpu.as_str(), nominal)]);
     let config = Config {
-        queues: vec![queue],
+        queues,
         drain_deadline_ms: rng.range(5, 40) * 1_000,
         release_grace_ms: 2_000,
         productive_floor_ms: rng.range(0, 5) * 1_000,
@@ -120,6 +113,7 @@ fn add_workload(
         priority: i32::try_from(rng.range(0, 4)).unwrap_or(0) * 10,
         nnodes: ranks,
         resources: BTreeMap::from([(gpu.clone(), rng.range(1, 3))]),
+        topology: None,
         checkpoint: has_dir.then(|| CheckpointSpec {
             dir: "/checkpoints".to_owned(),
             format: CheckpointFormat::HuggingFace,

@@ -48,7 +48,7 @@ pub(super) fn node(
     allocatable.entry(pods).or_insert(PODS_DEFAULT);
     let is_ready = is_condition_true(status_field, "Ready");
     let name = name.to_owned();
-    let degraded = Requests::new();
+    let degraded = Requests::default();
     (Node { name, labels, allocatable, degraded, taints, is_ready, is_unschedulable }, lacks_pods)
 }
 

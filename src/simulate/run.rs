@@ -3,19 +3,24 @@
 //! At each moment everything that happens then is taken first (ends, releases, arrivals), and then the scheduler decides
 //! once. What it decides may free devices at the same moment; then that moment is looked at again.
 
+mod prepare;
+mod standing;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use sluice_core::kueue::name::{PodSetName, WorkloadKey};
+use sluice_core::kueue::name::WorkloadKey;
 use sluice_core::kueue::reason::PendingReason;
-use sluice_core::kueue::workload::{Admission, PodSet, Workload};
-use sluice_core::scheduler::{History, Limits, Policy, Scheduler, Standing, Verdict};
+use sluice_core::kueue::workload::{Admission, Workload};
+use sluice_core::scheduler::{Scheduler, Standing, Verdict};
 
 use super::error::Error;
 use super::execution::{Attempt, Exit};
-use super::scenario::{Job, Mode, PolicyName, Scenario};
+use super::scenario::{Job, Mode, Scenario};
 use super::tally::{Outcome, Tally};
+use prepare::{policy_of, to_workload};
+use standing::standing;
 
 /// Most decisions per workload of the scenario at one moment of virtual time, and altogether. More mean that workloads
 /// push each other out for ever: each is admitted and preempted once at a moment, with some room for chains.
@@ -338,81 +343,6 @@ impl<'s, 'w> Run<'s, 'w> {
             self.tally.cut_off(job, spec, attempt, exit, self.now_ms);
         }
         self.tally.finish(self.now_ms)
-    }
-}
-
-/// What taking the workload away now would cost, and what speaks against it.
-fn standing(scenario: &Scenario, mode: Mode, job: &Job, entry: &Entry, now_ms: u64) -> Standing {
-    let attempt = match entry.state {
-        State::Running(attempt) => Some(attempt),
-        State::Waiting | State::Leaving(..) | State::Ended => None,
-    };
-    let limits = Limits::default();
-    let history = History {
-        running_since_ms: attempt.map(|attempt| attempt.started_at_ms),
-        was_drained: !entry.preempted_at_ms.is_empty(),
-        drained_at_ms: &entry.preempted_at_ms,
-        restart_ms: job.work.start_cost_ms,
-    };
-    let devices = job.total(&scenario.measured.resource).max(1).unsigned_abs();
-    let (mut cost_ms, mut at_risk_ms) = (0, 0);
-    if let Some(attempt) = attempt {
-        cost_ms = cost_of(job, attempt, now_ms, mode, scenario.kill_grace_ms);
-        at_risk_ms = job.work.progress(attempt, now_ms).at_risk_ms();
-    }
-    Standing {
-        cost_device_ms: cost_ms.saturating_mul(devices),
-        at_risk_device_ms: at_risk_ms.saturating_mul(devices),
-        protected: history.protection(&limits, now_ms),
-        hold_off_ms: history.hold_off_ms(&limits, now_ms),
-    }
-}
-
-/// Work to be done again, the next start, and the time it takes to go. Unit: milliseconds.
-fn cost_of(job: &Job, attempt: Attempt, now_ms: u64, mode: Mode, grace_ms: u64) -> u64 {
-    let killed = job.work.kill(attempt, now_ms, grace_ms);
-    let exit = match mode {
-        Mode::Kill => killed,
-        Mode::Drain => job.work.drain(attempt, now_ms).unwrap_or(killed),
-    };
-    let (lost_ms, leaving_ms) = (exit.done_ms - exit.saved_ms, exit.leaves_at_ms - now_ms);
-    lost_ms.saturating_add(job.work.start_cost_ms).saturating_add(leaving_ms)
-}
-
-fn policy_of(scenario: &Scenario) -> Policy {
-    let policy = match scenario.policy {
-        PolicyName::Sluice => Policy::sluice(),
-        PolicyName::Compat => Policy::compat(),
-    };
-    if scenario.is_fair_sharing { policy.with_fair_sharing() } else { policy }
-}
-
-fn to_workload(index: usize, job: &Job) -> Workload {
-    Workload {
-        key: WorkloadKey::new("", &job.name),
-        // Workloads that arrive at once stay in the order of the trace.
-        uid: format!("{index:08}"),
-        queue: job.queue.clone(),
-        local_queue: job.queue.as_str().into(),
-        priority: job.priority,
-        priority_boost: 0,
-        created_at_ms: job.arrival_ms,
-        pod_sets: vec![PodSet {
-            name: PodSetName::from("main"),
-            count: job.ranks,
-            min_count: None,
-            requests: job.requests.clone(),
-            topology: job.topology.clone(),
-            tolerations: Vec::new(),
-            node_selector: BTreeMap::new(),
-            affinity_terms: Vec::new(),
-        }],
-        reclaimable: BTreeMap::new(),
-        allowed_flavors: Vec::new(),
-        reservation: None,
-        eviction: None,
-        unhealthy_nodes: Vec::new(),
-        checks: BTreeMap::new(),
     }
 }
 

@@ -118,6 +118,7 @@ impl From<&NodeReport> for pb::Report {
             workers: report.workers.iter().map(|(id, w)| worker_out(id, w)).collect(),
             removed_devices: field::texts(&report.removed_devices),
             removed_workers: field::texts(&report.removed_workers),
+            labels: report.labels.clone(),
             ..Self::default()
         }
     }
@@ -134,6 +135,7 @@ impl TryFrom<&pb::Report> for NodeReport {
         };
         Ok(Self {
             full: report.full,
+            labels: report.labels.clone(),
             devices: report.devices.iter().enumerate().map(device).collect::<Result<_, _>>()?,
             workers: report.workers.iter().enumerate().map(worker).collect::<Result<_, _>>()?,
             removed_devices: field::names("removed_devices", &report.removed_devices)?,

@@ -25,6 +25,7 @@ impl Arbiter {
         let Some(node) = self.nodes.get_mut(name).filter(|n| !n.connected) else { return };
         node.connected = true;
         node.since = now;
+        self.touched_nodes.insert(name.clone());
         self.node_decided(name, Reason::NodeConnected);
         self.awaited.remove(name);
         self.resend_orders(name);
@@ -42,6 +43,7 @@ impl Arbiter {
         if node.connected {
             node.connected = false;
             node.since = now;
+            self.touched_nodes.insert(name.clone());
             self.node_decided(name, Reason::NodeSilent { silent_ms: Ms(0) });
         }
     }
@@ -60,6 +62,7 @@ impl Arbiter {
         let Some(node) = self.nodes.get_mut(name) else { return };
         if report.full {
             node.devices.clear();
+            node.labels = report.labels;
         }
         let mut gone: Vec<WorkerId> = if report.full {
             let named = |id: &&WorkerId| !report.workers.contains_key(*id);
@@ -77,6 +80,7 @@ impl Arbiter {
         }
         node.workers.extend(report.workers.clone());
         self.dirty = true;
+        self.touched_nodes.insert(name.clone());
         for (id, worker) in &report.workers {
             self.worker_reported(name, id, worker);
         }
@@ -105,7 +109,7 @@ impl Arbiter {
         {
             member.started = true;
             member.vanished_at = None;
-            self.outputs.push(Output::SaveWorkload(name.clone()));
+            self.save_workload(&name);
         }
         self.take_measurements(&name, report);
         self.take_checkpoint(&name);
@@ -259,6 +263,7 @@ impl Arbiter {
             .collect();
         for name in old {
             self.nodes.remove(&name);
+            self.touched_nodes.insert(name);
         }
     }
 
@@ -307,6 +312,7 @@ impl Node {
         Self {
             connected: false,
             since: now,
+            labels: Default::default(),
             devices: Default::default(),
             workers: Default::default(),
         }

@@ -1,22 +1,23 @@
-//! Admission and preemption: who of those who wait gets devices, and who is drained for them.
+//! Admission and preemption: asks the scheduler, and carries out what it decides.
 //!
 //! Wanted properties: a gang starts whole or not at all; nobody gets devices that another holds or that
-//! are held for another; quota is never exceeded; a victim's priority is always lower; deciding again
+//! are held for another; quota is never exceeded; nobody is drained whom Kueue's rules spare; deciding again
 //! without a change decides nothing new.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::weigh::{Verdict, Weighed};
+use super::devices::Placement;
+use super::engine::{key_of, name_of};
 use super::{Arbiter, DecisionKind, Output};
 use crate::drain::DrainState;
 use crate::id::{DrainId, WorkloadName};
-use crate::place::{Free, RankDemand, is_device, place};
+use crate::kueue::name::WorkloadKey;
+use crate::kueue::preempt::Victim;
+use crate::kueue::workload::Admission;
 use crate::reason::Reason;
+use crate::scheduler::{Standing, Verdict};
 use crate::unit::Time;
-use crate::victims;
-use crate::workload::{Assignment, Member, Phase, Reservation, Workload};
-
-type Placement = BTreeMap<u32, Assignment>;
+use crate::workload::{Member, Phase, Reservation, Workload};
 
 impl Arbiter {
     /// Everything that time alone brings about.
@@ -39,6 +40,7 @@ impl Arbiter {
     }
 
     pub(super) fn schedule(&mut self) {
+        self.sync();
         if !std::mem::take(&mut self.dirty) {
             return;
         }
@@ -46,9 +48,19 @@ impl Arbiter {
             self.tell_pending_of_freeze(&reason);
             return;
         }
-        for name in self.pending_in_order() {
-            self.consider(&name);
+        self.tell_those_not_ready();
+        // Every decision is made afresh, so that one after a restart is the same.
+        self.scheduler.wake_all();
+        let mut scheduler = std::mem::replace(&mut self.scheduler, super::no_scheduler());
+        let verdicts = scheduler.decide(self.now.0, &|preemptor, victim| {
+            self.standing_of(&name_of(&preemptor.key), &name_of(&victim.key))
+        });
+        self.scheduler = scheduler;
+        self.retry_at = self.scheduler.retry_at_ms().map(Time);
+        for verdict in verdicts {
+            self.carry_out(verdict);
         }
+        self.sync();
     }
 
     /// Higher priority first, then who was submitted first, then by name.
@@ -65,24 +77,45 @@ impl Arbiter {
         pending.into_iter().map(|w| w.spec.name.clone()).collect()
     }
 
-    fn consider(&mut self, name: &WorkloadName) {
-        let Some(workload) = self.workloads.get(name) else { return };
-        if let Some(reason) = not_ready(workload, self.now) {
-            return self.wait(name, reason);
+    fn tell_those_not_ready(&mut self) {
+        let pending = self.workloads.values().filter(|w| w.phase == Phase::Pending);
+        let not_ready =
+            pending.filter_map(|w| Some((w.spec.name.clone(), not_ready(w, self.now)?)));
+        for (name, reason) in not_ready.collect::<Vec<_>>() {
+            self.wait(&name, reason);
         }
-        if self.consider_reservation(name) {
-            return;
+    }
+
+    fn carry_out(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Admit { workload, admission, was_held } => {
+                self.admitted(&name_of(&workload), &admission, was_held);
+            }
+            Verdict::Preempt { workload, victims, held, considered } => {
+                let name = name_of(&workload);
+                self.preempt(&name, &victims, held.as_ref(), &considered);
+            }
+            Verdict::Evict { workload, reason } => self.evict(&name_of(&workload), reason.code()),
+            Verdict::Wait { workload, reason, assignment, protected, alike } => {
+                let name = name_of(&workload);
+                let why = self.why_waiting(&name, reason, assignment.as_deref(), protected);
+                for name in std::iter::once(name).chain(alike.iter().map(name_of)) {
+                    if !self.waits_for_its_preemptor(&name) || self.is_telling(&why) {
+                        self.wait(&name, why.clone());
+                    }
+                }
+            }
         }
-        let blocked = match self.try_free(name) {
-            Ok(placement) => return self.admit(name, placement, None),
-            Err(reason) => reason,
-        };
-        match self.try_preempt(name) {
-            Ok(()) => {}
-            Err(Some(reason)) => self.wait(name, reason),
-            Err(None) if self.waits_for_its_preemptor(name) => {}
-            Err(None) => self.wait(name, blocked),
-        }
+    }
+
+    /// A reason that says more than that somebody else runs.
+    fn is_telling(&self, reason: &Reason) -> bool {
+        matches!(
+            reason,
+            Reason::HeldOff { .. }
+                | Reason::WaitingForDrain { .. }
+                | Reason::WaitingForFloor { .. }
+        )
     }
 
     /// As long as the workload for which it was drained has not ended, that is what it waits for.
@@ -98,136 +131,85 @@ impl Arbiter {
             && self.workloads.get(beneficiary).is_some_and(|w| !w.phase.is_finished())
     }
 
-    /// Room that is being made: taken when it is there. True if there is nothing else to decide.
-    fn consider_reservation(&mut self, name: &WorkloadName) -> bool {
-        let Some(reservation) = self.workloads.get(name).and_then(|w| w.reservation.clone()) else {
-            return false;
+    /// The scheduler gave it quota and nodes; here it gets devices. If that cannot be, it waits again.
+    fn admitted(&mut self, name: &WorkloadName, admission: &Admission, was_held: bool) {
+        self.touched.insert(name.clone());
+        let Some(workload) = self.workloads.get(name) else { return };
+        let reservation = workload.reservation.clone().filter(|_| was_held);
+        let held = reservation.filter(|r| self.is_available(name, &r.placement));
+        let (placement, drain) = match held {
+            Some(held) => (Some(held.placement), held.drains.first().cloned()),
+            None => (self.devices_for(workload, admission, &BTreeSet::new()), None),
         };
-        let open = reservation
-            .drains
-            .iter()
-            .find(|id| self.drains.get(*id).is_some_and(|d| d.state.is_open()));
-        let Some(open) = open.cloned() else {
-            let drain = reservation.drains.first().cloned();
-            if self.is_available(name, &reservation.placement) {
-                self.admit(name, reservation.placement, drain);
-                return true;
+        if let Some(placement) = placement {
+            let had_reservation = workload.reservation.is_some();
+            self.admit(name, placement, drain);
+            if had_reservation && !was_held {
+                // Others have made room in the meantime: nobody need be drained.
+                self.drop_demand_of(name);
             }
-            if let Some(workload) = self.workloads.get_mut(name) {
-                workload.reservation = None;
-            }
+            return;
+        }
+        let had = self.workloads.get_mut(name).and_then(|w| w.reservation.take()).is_some();
+        if had {
             self.save_workload(name);
-            return false;
-        };
-        // Others have made room in the meantime: nobody need be drained.
-        if let Ok(placement) = self.try_free(name) {
-            self.admit(name, placement, None);
-            self.drop_demand_of(name);
-            return true;
+            self.dirty = true;
         }
-        let victim = self.drains.get(&open).map(|d| d.victim.clone());
-        if let Some(victim) = victim {
-            self.wait(name, Reason::WaitingForDrain { drain: open, victim });
-        }
-        true
     }
 
-    fn is_available(&self, name: &WorkloadName, placement: &Placement) -> bool {
-        let free = self.free_for(name, &[]);
-        placement.values().all(|a| {
-            self.nodes.get(&a.node).is_some_and(|n| n.connected)
-                && a.devices.iter().all(|d| free.contains(&a.node, d))
-        })
-    }
-
-    /// A placement on devices that are free, within quota; else why not.
-    fn try_free(&self, name: &WorkloadName) -> Result<Placement, Reason> {
-        let Some(workload) = self.workloads.get(name) else { return Err(Reason::Submitted) };
-        self.fits_quota(workload, &[])?;
-        let free = self.free_for(name, &[]);
-        place(&demands(workload), &free).ok_or_else(|| self.why_not_placed(workload, &free))
-    }
-
-    fn why_not_placed(&self, workload: &Workload, free: &Free) -> Reason {
-        let wanted = workload.spec.resources.iter().find(|(resource, _)| is_device(resource));
-        let Some((resource, requested)) = wanted.map(|(r, count)| (r.clone(), *count)) else {
-            let nodes = workload.members.values().flat_map(|m| &m.nodes);
-            let first = nodes.min().cloned();
-            return first.map_or(Reason::NoNodes, |node| Reason::NodesNotConnected { node });
-        };
-        let count = |n: &super::Node| n.devices.values().filter(|d| d.resource == resource).count();
-        let largest = self.nodes.values().map(count).max().unwrap_or(0) as u64;
-        if requested > largest {
-            return Reason::NoNodeLargeEnough { resource, requested, largest };
-        }
-        let free = free.count(&resource);
-        Reason::WaitingForDevices { resource, requested, ranks: workload.spec.nnodes, free }
-    }
-
-    /// Chooses whom to drain and starts it. `Err(None)`: nobody can make room.
-    fn try_preempt(&mut self, name: &WorkloadName) -> Result<(), Option<Reason>> {
-        let Some(workload) = self.workloads.get(name) else { return Err(None) };
-        let candidates = self.candidates_with_verdict(workload);
-        let eligible: Vec<&Weighed> =
-            candidates.iter().filter(|c| matches!(c.verdict, Verdict::Eligible)).collect();
-        let costs: Vec<victims::Cost> = eligible.iter().map(|c| c.cost).collect();
-        let names = |set: &[usize]| -> Vec<WorkloadName> {
-            set.iter().map(|i| eligible[*i].workload.clone()).collect()
-        };
-        let placement_with = |set: &[usize]| {
-            let victims = names(set);
-            self.fits_quota(workload, &victims).ok()?;
-            place(&demands(workload), &self.free_for(name, &victims))
-        };
-        let Some(chosen) = victims::choose(&costs, |set| placement_with(set).is_some()) else {
-            return Err(self.protected_victim(&candidates));
-        };
-        let Some(placement) = placement_with(&chosen) else { return Err(None) };
-        let victims = names(&chosen);
-        let deadline_ms = self.deadline_of(workload);
-        let priority = workload.spec.priority;
-        let record = self.record_of_choice(name, &candidates, &victims);
-        self.outputs.extend(record);
+    /// Drains `victims` for `name`, and reserves for it what was held.
+    fn preempt(
+        &mut self,
+        name: &WorkloadName,
+        victims: &[Victim],
+        held: Option<&Admission>,
+        considered: &[(WorkloadKey, Standing)],
+    ) {
+        let Some(workload) = self.workloads.get(name) else { return };
+        let all: BTreeSet<WorkloadName> = victims.iter().map(|v| name_of(&v.workload)).collect();
+        let placement = held.and_then(|held| self.devices_for(workload, held, &all));
+        let (deadline_ms, priority) = (self.deadline_of(workload), workload.spec.priority);
+        self.record_choice(name, considered, &all);
         let mut drains = BTreeSet::new();
-        for (victim, index) in victims.iter().zip(&chosen) {
-            let victim_priority = self.workloads.get(victim).map_or(0, |w| w.spec.priority);
-            let cost_device_ms = costs[*index].cost_device_ms;
+        for victim in &all {
+            if let Some(open) = self.open_drain_of(victim) {
+                drains.insert(open.id.clone());
+                continue;
+            }
+            let running = self.workloads.get(victim).filter(|w| w.phase == Phase::Running);
+            // One that has ended leaves without being told to.
+            let Some(victim_priority) = running.map(|w| w.spec.priority) else { continue };
+            let cost_device_ms = cost_of(considered, victim);
             let beneficiary = name.clone();
             let cause =
                 Reason::PreemptedFor { beneficiary, priority, victim_priority, cost_device_ms };
             drains.extend(self.start_drain(victim, Some(name), deadline_ms, cause));
         }
-        self.reserve(name, placement, drains, &victims);
-        Ok(())
-    }
-
-    fn reserve(
-        &mut self,
-        name: &WorkloadName,
-        placement: Placement,
-        drains: BTreeSet<DrainId>,
-        victims: &[WorkloadName],
-    ) {
-        let first = drains.first().cloned();
-        if let Some(workload) = self.workloads.get_mut(name) {
-            workload.reservation = Some(Reservation { placement, drains });
+        self.touched.extend(all.iter().cloned());
+        self.touched.insert(name.clone());
+        let first = drains.first().cloned().zip(all.first().cloned());
+        if let Some(placement) = placement {
+            self.reserve(name, placement, drains);
         }
-        self.save_workload(name);
-        if let (Some(drain), Some(victim)) = (first, victims.first().cloned()) {
+        if let Some((drain, victim)) = first {
             self.wait(name, Reason::WaitingForDrain { drain, victim });
         }
     }
 
-    /// If only protection keeps a victim from making room: until when.
-    fn protected_victim(&mut self, candidates: &[Weighed]) -> Option<Reason> {
-        let protected = candidates.iter().filter_map(|c| match c.verdict {
-            Verdict::Protected { wait_ms, .. } => Some((wait_ms, c.workload.clone())),
-            Verdict::Eligible | Verdict::No(_) => None,
-        });
-        let (wait_ms, victim) = protected.min()?;
-        let at = self.now.plus_ms(wait_ms);
-        self.retry_at = Some(self.retry_at.map_or(at, |before| before.min(at)));
-        Some(Reason::WaitingForFloor { victim, wait_ms: crate::reason::Ms(wait_ms) })
+    fn reserve(&mut self, name: &WorkloadName, placement: Placement, drains: BTreeSet<DrainId>) {
+        if let Some(workload) = self.workloads.get_mut(name) {
+            workload.reservation = Some(Reservation { placement, drains });
+        }
+        self.note_devices(name);
+        self.save_workload(name);
+    }
+
+    /// What it runs on is broken: it is drained for nobody, while it still can save.
+    fn evict(&mut self, name: &WorkloadName, why: &str) {
+        let Some(workload) = self.workloads.get(name) else { return };
+        let deadline_ms = self.deadline_of(workload);
+        let cause = Reason::Evicted { why: why.to_owned() };
+        self.start_drain(name, None, deadline_ms, cause);
     }
 
     fn admit(&mut self, name: &WorkloadName, placement: Placement, held_by: Option<DrainId>) {
@@ -241,6 +223,7 @@ impl Arbiter {
         let Some(workload) = self.workloads.get_mut(name) else { return };
         workload.phase = Phase::Admitted;
         workload.phase_since = now;
+        workload.admitted_at = Some(now);
         workload.attempt += 1;
         workload.reservation = None;
         workload.reason = reason.clone();
@@ -252,6 +235,7 @@ impl Arbiter {
                 member.vanished_at = None;
             }
         }
+        self.note_devices(name);
         self.decided(DecisionKind::Admit, Some(name), reason);
         self.save_workload(name);
         self.await_resume(name);
@@ -317,11 +301,17 @@ impl Arbiter {
     }
 }
 
+fn cost_of(considered: &[(WorkloadKey, Standing)], victim: &WorkloadName) -> u64 {
+    let key = key_of(victim);
+    let found = considered.iter().find(|(considered, _)| *considered == key);
+    found.map_or(0, |(_, standing)| standing.cost_device_ms)
+}
+
 /// How long after a submission its launcher's watch is expected.
 const LAUNCHER_EXPECTED_MS: u64 = 2_000;
 
 /// Why a workload cannot be considered at all yet.
-fn not_ready(workload: &Workload, now: Time) -> Option<Reason> {
+pub(super) fn not_ready(workload: &Workload, now: Time) -> Option<Reason> {
     if !workload.is_complete() {
         let have = u32::try_from(workload.members.len()).unwrap_or(u32::MAX);
         return Some(Reason::GangIncomplete { have, want: workload.spec.nnodes });
@@ -331,16 +321,4 @@ fn not_ready(workload: &Workload, now: Time) -> Option<Reason> {
     // It has just been submitted; its watch is on the way.
     let is_new = workload.reason == Reason::Submitted && away_ms < LAUNCHER_EXPECTED_MS;
     Some(if is_new { Reason::Submitted } else { Reason::WaitingForLauncher { rank } })
-}
-
-fn demands(workload: &Workload) -> Vec<RankDemand<'_>> {
-    workload
-        .members
-        .iter()
-        .map(|(rank, member)| RankDemand {
-            rank: *rank,
-            nodes: &member.nodes,
-            resources: &workload.spec.resources,
-        })
-        .collect()
 }

@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub frozen_by_hand: Option<String>,
     pub awaited: BTreeSet<NodeName>,
     pub retry_at: Option<Time>,
+    /// Since when those who were preempted could have come back.
+    pub hold_offs: BTreeMap<WorkloadName, Option<Time>>,
     pub breaker_open: bool,
     pub dirty: bool,
 }
@@ -32,6 +34,8 @@ impl Arbiter {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         // Taken apart by name, so that a new field cannot be forgotten.
+        // The scheduler and what it has been told follow from the rest.
+        let hold_offs = self.hold_offs();
         let Self {
             config,
             now,
@@ -39,6 +43,11 @@ impl Arbiter {
             nodes,
             workloads,
             drains,
+            scheduler: _,
+            holders: _,
+            unlimited: _,
+            touched: _,
+            touched_nodes: _,
             avoid_until,
             next_drain,
             frozen_by_hand,
@@ -60,6 +69,7 @@ impl Arbiter {
             frozen_by_hand,
             awaited,
             retry_at,
+            hold_offs,
             breaker_open,
             dirty,
         }
@@ -80,16 +90,24 @@ impl Arbiter {
             frozen_by_hand,
             awaited,
             retry_at,
+            hold_offs,
             breaker_open,
             dirty,
         } = snapshot;
-        Self {
+        let scheduler = super::scheduler_of(&config);
+        let unlimited = super::engine::unlimited(&config.queues);
+        let mut arbiter = Self {
             config,
             now,
             started_at,
             nodes,
             workloads,
             drains,
+            scheduler,
+            holders: super::engine::Holders::default(),
+            unlimited,
+            touched: BTreeSet::new(),
+            touched_nodes: BTreeSet::new(),
             avoid_until,
             next_drain,
             frozen_by_hand,
@@ -98,6 +116,12 @@ impl Arbiter {
             breaker_open,
             dirty,
             outputs: Vec::new(),
+        };
+        arbiter.sync_all();
+        for (name, since) in hold_offs {
+            let key = super::engine::key_of(&name);
+            arbiter.scheduler.restore_hold_off(key, since.map(|since| since.0));
         }
+        arbiter
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Arbiter, DecisionKind, FINISHED_MAX, Output, Reply, WORKLOADS_MAX};
 use crate::id::{LauncherId, NodeName, QueueName, WorkloadName};
+use crate::kueue::model::ClusterQueue;
 use crate::reason::{Ms, Reason};
 use crate::workload::{Member, Phase, Profile, RANKS_MAX, RESOURCES_MAX, Workload, WorkloadSpec};
 
@@ -102,22 +103,24 @@ impl Arbiter {
             return Err(Reason::NoNodes);
         }
         let Some(queue) = self.find_queue(&spec.queue) else {
-            let known: Vec<&str> = self.config.queues.iter().map(|q| q.name.as_str()).collect();
+            let queues = &self.config.queues.setup.queues;
+            let known: Vec<&str> = queues.iter().map(|q| q.name.as_str()).collect();
             return Err(Reason::QueueUnknown {
                 queue: spec.queue.clone(),
                 known: known.join(", "),
             });
         };
-        spec.queue = queue.name.clone();
+        let queue_name: QueueName = queue.name.as_str().parse().unwrap_or(spec.queue.clone());
+        spec.queue = queue_name.clone();
         for resource in spec.resources.keys() {
             let (resource, requested) = (resource.clone(), spec.total(resource));
-            if !queue.quotas.contains_key(&resource) {
-                return Err(Reason::ResourceUnknown { queue: queue.name.clone(), resource });
+            if !Self::offers(queue, &resource) {
+                return Err(Reason::ResourceUnknown { queue: queue_name, resource });
             }
             let maximum = self.quota_maximum(queue, &resource);
-            if requested > maximum {
+            if requested > maximum || !Self::is_countable(&resource, requested) {
                 return Err(Reason::ExceedsQuota {
-                    queue: queue.name.clone(),
+                    queue: queue_name,
                     resource,
                     requested,
                     maximum,
@@ -147,11 +150,12 @@ impl Arbiter {
 
     fn forget_workload(&mut self, name: &WorkloadName) {
         self.workloads.remove(name);
+        self.touched.insert(name.clone());
         self.outputs.push(Output::ForgetWorkload(name.clone()));
     }
 
-    pub(super) fn find_queue(&self, name: &QueueName) -> Option<&crate::queue::Queue> {
-        self.config.queues.iter().find(|q| q.name == *name || q.aliases.contains(name))
+    pub(super) fn find_queue(&self, name: &QueueName) -> Option<&ClusterQueue> {
+        self.config.queues.find(name)
     }
 
     pub(super) fn attach(&mut self, name: &WorkloadName, rank: u32, launcher: &LauncherId) {
@@ -255,6 +259,7 @@ fn new_workload(spec: WorkloadSpec, now: crate::unit::Time) -> Workload {
         members: BTreeMap::new(),
         submitted_at: now,
         phase_since: now,
+        admitted_at: None,
         running_since: None,
         checkpoint: None,
         checkpoint_at: None,
@@ -273,6 +278,7 @@ fn difference(first: &WorkloadSpec, second: &WorkloadSpec) -> Option<(String, St
         priority,
         nnodes,
         resources,
+        topology,
         checkpoint,
         save_signal,
         drain_deadline_ms,
@@ -292,6 +298,9 @@ fn difference(first: &WorkloadSpec, second: &WorkloadSpec) -> Option<(String, St
     }
     if *resources != second.resources {
         return show("resources", resources, &second.resources);
+    }
+    if *topology != second.topology {
+        return show("topology", topology, &second.topology);
     }
     if *checkpoint != second.checkpoint {
         return show("checkpoint", checkpoint, &second.checkpoint);

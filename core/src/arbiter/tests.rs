@@ -12,7 +12,6 @@ use crate::checkpoint::{Checkpoint, CheckpointFormat};
 use crate::drain::DrainState;
 use crate::id::ResourceName;
 use crate::protocol::{EventKind, Health, Verb};
-use crate::queue::Quota;
 use crate::workload::{CheckpointSpec, Phase, SaveSignal};
 
 fn gpu() -> ResourceName {
@@ -33,15 +32,11 @@ struct Bench {
 
 impl Bench {
     fn new(nodes: &[&str], nominal: u64) -> Self {
-        let queue = Queue {
-            name: "default".parse().unwrap(),
-            aliases: vec!["team/local".parse().unwrap()],
-            cohort: None,
-            quotas: BTreeMap::from([(gpu(), Quota { nominal, borrowing_limit: None })]),
-            preempts_lower_priority: true,
-            reclaims_within_cohort: false,
-        };
-        Self::with(Config { queues: vec![queue], ..Config::default() }, nodes)
+        let nominal = i64::try_from(nominal).unwrap();
+        let mut queues = Queues::single("default", &[("nvidia.com/gpu", nominal)]);
+        let local = ("team/local".parse().unwrap(), "default".parse().unwrap());
+        queues.local.extend([local]);
+        Self::with(Config { queues, ..Config::default() }, nodes)
     }
 
     fn with(config: Config, nodes: &[&str]) -> Self {
@@ -105,6 +100,7 @@ impl Bench {
             priority,
             nnodes,
             resources: BTreeMap::from([(gpu(), gpus)]),
+            topology: None,
             checkpoint: Some(CheckpointSpec {
                 dir: "/ckpt".to_owned(),
                 format: CheckpointFormat::HuggingFace,

@@ -1,130 +1,76 @@
-//! What is free: devices by node, quota by queue.
-
-use std::collections::BTreeSet;
+//! Use of quota, for people and for checks at submission.
 
 use super::Arbiter;
-use crate::id::{DeviceId, NodeName, ResourceName, WorkloadName};
-use crate::place::Free;
-use crate::protocol::Health;
-use crate::queue::Queue;
-use crate::reason::Reason;
-use crate::workload::Workload;
+use super::engine::{amount_of, quantity_of};
+use crate::id::{QueueName, ResourceName};
+use crate::kueue::model::{ClusterQueue, Quota};
+use crate::kueue::name::FlavorResource;
+
+/// Use of one resource of one flavor of one queue. Whole units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueUsage {
+    /// The flavor.
+    pub flavor: String,
+    /// The resource.
+    pub resource: ResourceName,
+    /// What belongs to the queue.
+    pub nominal: u64,
+    /// What its workloads hold or have reserved.
+    pub used: u64,
+    /// How much more it may borrow; `None`: whatever its cohort does not use.
+    pub borrowing_limit: Option<u64>,
+}
 
 impl Arbiter {
-    /// Devices that `name` may have if `victims` give theirs up: usable, held by nobody, reserved for nobody else.
-    pub(super) fn free_for(&self, name: &WorkloadName, victims: &[WorkloadName]) -> Free {
-        let mut taken: BTreeSet<(&NodeName, &DeviceId)> = BTreeSet::new();
-        for (other, workload) in &self.workloads {
-            let held = workload.members.values().filter_map(|m| m.assignment.as_ref());
-            let held = held.filter(|_| !victims.contains(other));
-            let reserved = workload.reservation.iter().flat_map(|r| r.placement.values());
-            let reserved = reserved.filter(|_| other != name);
-            for assignment in held.chain(reserved) {
-                taken.extend(assignment.devices.iter().map(|d| (&assignment.node, d)));
-            }
-        }
-        let mut free = Free::default();
-        for (name, node) in self.nodes.iter().filter(|(_, n)| n.connected) {
-            free.add_node(name);
-            for (id, device) in &node.devices {
-                let usable = matches!(device.health, Health::Healthy | Health::Degraded);
-                if usable && !taken.contains(&(name, id)) {
-                    free.add(name, &device.resource, device.health, id);
-                }
-            }
-        }
-        free
-    }
-
-    /// Whether the workload fits its queue's quota once `victims` are gone.
-    pub(super) fn fits_quota(
-        &self,
-        workload: &Workload,
-        victims: &[WorkloadName],
-    ) -> Result<(), Reason> {
-        let Some(queue) = self.find_queue(&workload.spec.queue) else {
-            return Err(Reason::QueueUnknown {
-                queue: workload.spec.queue.clone(),
-                known: String::new(),
-            });
+    /// Use of a queue's resources.
+    #[must_use]
+    pub fn usage(&self, queue: &QueueName) -> Vec<QueueUsage> {
+        let Some(queue) = self.find_queue(queue) else { return Vec::new() };
+        let flavors = queue.groups.iter().flat_map(|group| &group.flavors);
+        let quotas = flavors.flat_map(|flavor| {
+            flavor
+                .quotas
+                .iter()
+                .map(|(resource, quota)| (FlavorResource::new(&flavor.flavor, resource), *quota))
+        });
+        let settled = self.scheduler.settled();
+        let node = self.scheduler.snapshot().queue(&queue.name).map(|state| state.node);
+        let usage = |(fr, quota): (FlavorResource, Quota)| {
+            usage_of(&fr, quota, settled.ledger().usage(node?, &fr))
         };
-        for resource in workload.spec.resources.keys() {
-            let requested = workload.spec.total(resource);
-            let nominal = queue.quotas.get(resource).map_or(0, |q| q.nominal);
-            let used = self.used(queue, resource, Some(&workload.spec.name), victims);
-            if used.saturating_add(requested)
-                > self.ceiling(queue, resource, &workload.spec.name, victims)
-            {
-                let (queue, resource) = (queue.name.clone(), resource.clone());
-                return Err(Reason::WaitingForQuota { queue, resource, requested, used, nominal });
-            }
-        }
-        Ok(())
+        quotas.filter_map(usage).collect()
     }
 
-    /// How much of a resource the queue may use now: its own, and what its cohort lends.
-    fn ceiling(
-        &self,
-        queue: &Queue,
-        resource: &ResourceName,
-        name: &WorkloadName,
-        victims: &[WorkloadName],
-    ) -> u64 {
-        let Some(quota) = queue.quotas.get(resource) else { return 0 };
-        let unused = |other: &Queue| {
-            let used = self.used(other, resource, Some(name), victims);
-            other.quotas.get(resource).map_or(0, |q| q.nominal.saturating_sub(used))
-        };
-        let lendable = self.cohort_of(queue).map(unused).fold(0u64, u64::saturating_add);
-        quota
-            .nominal
-            .saturating_add(quota.borrowing_limit.map_or(lendable, |limit| limit.min(lendable)))
+    pub(super) fn offers(queue: &ClusterQueue, resource: &ResourceName) -> bool {
+        queue.group_of(&resource.as_str().into()).is_some()
     }
 
-    /// The most that the queue could ever give.
-    pub(super) fn quota_maximum(&self, queue: &Queue, resource: &ResourceName) -> u64 {
-        let Some(quota) = queue.quotas.get(resource) else { return 0 };
-        let nominal = |other: &Queue| other.quotas.get(resource).map_or(0, |q| q.nominal);
-        let lendable = self.cohort_of(queue).map(nominal).fold(0u64, u64::saturating_add);
-        quota
-            .nominal
-            .saturating_add(quota.borrowing_limit.map_or(lendable, |limit| limit.min(lendable)))
+    /// The most of a resource that the queue could ever give of one flavor, in whole units.
+    pub(super) fn quota_maximum(&self, queue: &ClusterQueue, resource: &ResourceName) -> u64 {
+        let snapshot = self.scheduler.snapshot();
+        let resource = resource.as_str().into();
+        let group = queue.group_of(&resource);
+        let node = snapshot.queue(&queue.name).map(|state| state.node);
+        let Some((group, node)) = group.zip(node) else { return 0 };
+        let most = group.flavors.iter().map(|flavor| {
+            let fr = FlavorResource::new(&flavor.flavor, &resource);
+            snapshot.tree().potential_available(node, &fr)
+        });
+        quantity_of(&resource, most.max().unwrap_or(0))
     }
 
-    /// The other queues of its cohort.
-    fn cohort_of<'a>(&'a self, queue: &'a Queue) -> impl Iterator<Item = &'a Queue> {
-        let same = |other: &&Queue| {
-            other.name != queue.name && queue.cohort.is_some() && other.cohort == queue.cohort
-        };
-        self.config.queues.iter().filter(same)
+    /// Whether so much of a resource can be counted at all.
+    pub(super) fn is_countable(resource: &ResourceName, quantity: u64) -> bool {
+        amount_of(resource, quantity) < i64::MAX
     }
+}
 
-    /// What a queue's workloads hold or have reserved, without `except` and `victims`.
-    ///
-    /// Whoever is drained for a workload that has a reservation is not counted: the reservation is.
-    pub(super) fn used(
-        &self,
-        queue: &Queue,
-        resource: &ResourceName,
-        except: Option<&WorkloadName>,
-        victims: &[WorkloadName],
-    ) -> u64 {
-        let counts = |w: &&Workload| {
-            let name = &w.spec.name;
-            let holds = w.phase.holds_devices() && !self.is_drained_for_a_reservation(name);
-            let counted = holds || w.reservation.is_some();
-            counted && w.spec.queue == queue.name && Some(name) != except && !victims.contains(name)
-        };
-        let of_queue = self.workloads.values().filter(counts);
-        of_queue.map(|w| w.spec.total(resource)).fold(0, u64::saturating_add)
-    }
-
-    fn is_drained_for_a_reservation(&self, victim: &WorkloadName) -> bool {
-        self.open_drain_of(victim).is_some_and(|drain| {
-            let beneficiary = drain.beneficiary.as_ref().and_then(|b| self.workloads.get(b));
-            beneficiary
-                .and_then(|w| w.reservation.as_ref())
-                .is_some_and(|r| r.drains.contains(&drain.id))
-        })
-    }
+fn usage_of(fr: &FlavorResource, quota: Quota, used: i64) -> Option<QueueUsage> {
+    Some(QueueUsage {
+        flavor: fr.flavor.to_string(),
+        resource: fr.resource.as_str().parse().ok()?,
+        nominal: quantity_of(&fr.resource, quota.nominal),
+        used: quantity_of(&fr.resource, used),
+        borrowing_limit: quota.borrowing_limit.map(|limit| quantity_of(&fr.resource, limit)),
+    })
 }

@@ -4,42 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{Arbiter, Node};
 use crate::drain::Drain;
-use crate::id::{DrainId, NodeName, QueueName, ResourceName, WorkloadName};
-use crate::queue::{Queue, Quota};
+use crate::id::{DrainId, NodeName, WorkloadName};
+use crate::queue::Queues;
 use crate::reason::{Ms, Reason};
+use crate::scheduler::Scheduler;
 use crate::workload::Workload;
-
-/// Use of one resource of one queue. Whole units.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueUsage {
-    /// The resource.
-    pub resource: ResourceName,
-    /// What belongs to the queue.
-    pub nominal: u64,
-    /// What its workloads hold or have reserved.
-    pub used: u64,
-    /// How much more it may borrow; `None`: whatever its cohort does not use.
-    pub borrowing_limit: Option<u64>,
-}
-
-/// A workload that could make room for another.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// The workload.
-    pub workload: WorkloadName,
-    /// Its priority.
-    pub priority: i32,
-    /// Devices that it holds.
-    pub devices: u64,
-    /// What draining it would cost. Unit: device-milliseconds.
-    pub cost_device_ms: u64,
-    /// Its work in no checkpoint now. Unit: device-milliseconds.
-    pub at_risk_device_ms: u64,
-    /// Whether it would be chosen.
-    pub chosen: bool,
-    /// Why, or why not.
-    pub reason: Reason,
-}
 
 impl Arbiter {
     /// All workloads by name.
@@ -74,8 +43,14 @@ impl Arbiter {
 
     /// All queues.
     #[must_use]
-    pub fn queues(&self) -> &[Queue] {
+    pub fn queues(&self) -> &Queues {
         &self.config.queues
+    }
+
+    /// What decides who gets devices.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
     }
 
     /// This arbiter's epoch.
@@ -94,19 +69,6 @@ impl Arbiter {
         }
     }
 
-    /// Use of a queue's resources.
-    #[must_use]
-    pub fn usage(&self, queue: &QueueName) -> Vec<QueueUsage> {
-        let Some(queue) = self.find_queue(queue) else { return Vec::new() };
-        let usage = |(resource, quota): (&ResourceName, &Quota)| QueueUsage {
-            resource: resource.clone(),
-            nominal: quota.nominal,
-            used: self.used(queue, resource, None, &[]),
-            borrowing_limit: quota.borrowing_limit,
-        };
-        queue.quotas.iter().map(usage).collect()
-    }
-
     /// Pending workloads of the same queue that are considered before this one, first to last.
     #[must_use]
     pub fn ahead_of(&self, name: &WorkloadName) -> Vec<WorkloadName> {
@@ -116,30 +78,5 @@ impl Arbiter {
         };
         let order = self.pending_in_order().into_iter().take_while(|other| other != name);
         order.filter(same_queue).collect()
-    }
-
-    /// Every running workload that might make room for this one, cheapest first.
-    #[must_use]
-    pub fn candidates(&self, name: &WorkloadName) -> Vec<Candidate> {
-        let Some(workload) = self.workloads.get(name) else { return Vec::new() };
-        let drained_for = |victim: &WorkloadName| {
-            self.open_drain_of(victim).is_some_and(|d| d.beneficiary.as_ref() == Some(name))
-        };
-        let weighed = self.candidates_with_verdict(workload);
-        let mut candidates: Vec<Candidate> = weighed
-            .into_iter()
-            .map(|w| Candidate {
-                chosen: drained_for(&w.workload),
-                reason: w.reason(name),
-                workload: w.workload,
-                priority: w.priority,
-                devices: w.cost.devices,
-                cost_device_ms: w.cost.cost_device_ms,
-                at_risk_device_ms: w.cost.at_risk_device_ms,
-            })
-            .collect();
-        candidates
-            .sort_by(|a, b| (a.cost_device_ms, &a.workload).cmp(&(b.cost_device_ms, &b.workload)));
-        candidates
     }
 }

@@ -1,38 +1,37 @@
-//! Who may be drained for whom, and what it would cost.
+//! What draining a workload would cost, and whether it may be drained now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::engine::{key_of, name_of};
 use super::{Arbiter, Decision, DecisionKind, Output};
-use crate::id::{ResourceName, WorkloadName};
-use crate::queue::Quota;
+use crate::id::WorkloadName;
+use crate::kueue::cycle;
+use crate::kueue::name::WorkloadKey;
 use crate::reason::{Ms, Reason};
-use crate::victims::Cost;
+use crate::scheduler::{History, Limits, Outlook, Protection, Rule, Standing};
 use crate::workload::{Phase, Workload};
-
-/// Whether a workload may be drained for another.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Eligible,
-    /// Later.
-    Protected {
-        wait_ms: u64,
-        reason: Reason,
-    },
-    No(Reason),
-}
-
-/// A possible victim with its cost.
-#[derive(Debug, Clone)]
-pub(super) struct Weighed {
-    pub(super) workload: WorkloadName,
-    pub(super) priority: i32,
-    pub(super) cost: Cost,
-    pub(super) verdict: Verdict,
-}
 
 /// Most candidates listed with a decision; more would drown the reader and the store.
 const CANDIDATES_RECORDED_MAX: usize = 16;
-const HOUR_MS: u64 = 3_600_000;
+
+/// A workload that could make room for another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The workload.
+    pub workload: WorkloadName,
+    /// Its priority.
+    pub priority: i32,
+    /// Devices that it holds.
+    pub devices: u64,
+    /// What draining it would cost. Unit: device-milliseconds.
+    pub cost_device_ms: u64,
+    /// Its work in no checkpoint now. Unit: device-milliseconds.
+    pub at_risk_device_ms: u64,
+    /// Whether it would be chosen.
+    pub chosen: bool,
+    /// Why, or why not.
+    pub reason: Reason,
+}
 
 impl Arbiter {
     pub(super) fn deadline_of(&self, preemptor: &Workload) -> u64 {
@@ -42,144 +41,213 @@ impl Arbiter {
         }
     }
 
-    /// All who hold devices, with what draining them for `preemptor` would cost and whether they may be.
-    pub(super) fn candidates_with_verdict(&self, preemptor: &Workload) -> Vec<Weighed> {
-        let holders = self.workloads.values().filter(|w| w.phase.holds_devices());
-        holders.map(|victim| self.weigh(preemptor, victim)).collect()
+    fn limits(&self) -> Limits {
+        Limits {
+            productive_floor_ms: self.config.productive_floor_ms,
+            drains_per_hour: self.config.drains_per_hour,
+            hold_off_ms_max: self.config.hold_off_ms_max,
+        }
     }
 
-    fn weigh(&self, preemptor: &Workload, victim: &Workload) -> Weighed {
+    /// What draining `victim` for `preemptor` would cost, and what speaks against it now.
+    pub(super) fn standing_of(&self, preemptor: &WorkloadName, victim: &WorkloadName) -> Standing {
+        let workloads = self.workloads.get(preemptor).zip(self.workloads.get(victim));
+        let Some((preemptor, victim)) = workloads else { return Standing::default() };
         let plan = self.plan_for(victim, self.deadline_of(preemptor), &BTreeMap::new());
         let devices = victim.device_count();
         let restart_ms = victim.profile.restart_ms.unwrap_or(self.config.restart_assumed_ms);
-        Weighed {
-            workload: victim.spec.name.clone(),
-            priority: victim.spec.priority,
-            cost: Cost {
-                cost_device_ms: plan
-                    .loss_device_ms
-                    .saturating_add(devices.saturating_mul(restart_ms)),
-                at_risk_device_ms: devices.saturating_mul(self.unsaved_ms(victim)),
-                devices: devices.max(1),
-            },
-            verdict: self.verdict(preemptor, victim),
+        let drained_at_ms: Vec<u64> = victim.profile.drained_at.iter().map(|at| at.0).collect();
+        // What was never measured is not assumed here: nobody is kept waiting for a guess.
+        let history = History {
+            running_since_ms: victim.running_since.map(|since| since.0),
+            was_drained: !drained_at_ms.is_empty() || victim.profile.restart_ms.is_some(),
+            drained_at_ms: &drained_at_ms,
+            restart_ms: victim.profile.restart_ms.unwrap_or(0),
+        };
+        Standing {
+            cost_device_ms: plan.loss_device_ms.saturating_add(devices.saturating_mul(restart_ms)),
+            at_risk_device_ms: devices.saturating_mul(self.unsaved_ms(victim)),
+            protected: self
+                .avoided(victim)
+                .or_else(|| history.protection(&self.limits(), self.now.0)),
+            hold_off_ms: history.hold_off_ms(&self.limits(), self.now.0),
+            cannot_leave: self.cannot_leave(victim).is_some(),
         }
     }
 
-    fn verdict(&self, preemptor: &Workload, victim: &Workload) -> Verdict {
-        let (priority, preemptor_priority) = (victim.spec.priority, preemptor.spec.priority);
-        if priority >= preemptor_priority {
-            return Verdict::No(Reason::PriorityNotLower {
-                priority,
-                preemptor: preemptor_priority,
-            });
+    /// A drain of it could not be done just now.
+    fn avoided(&self, victim: &Workload) -> Option<Protection> {
+        let until = self.avoid_until.get(&victim.spec.name)?;
+        Some(Protection { until_ms: until.0, rule: Rule::ProductiveFloor })
+    }
+
+    /// Why a workload cannot be drained at all now.
+    fn cannot_leave(&self, victim: &Workload) -> Option<Reason> {
+        if let Some(until) = self.avoid_until.get(&victim.spec.name) {
+            return Some(Reason::ProtectedByFloor { wait_ms: Ms(until.ms_since(self.now)) });
         }
         if let Some(drain) = self.open_drain_of(&victim.spec.name) {
-            return Verdict::No(Reason::DrainOpen { drain: drain.id.clone() });
+            return Some(Reason::DrainOpen { drain: drain.id.clone() });
         }
-        if victim.phase != Phase::Running || !self.may_preempt(preemptor, victim) {
-            return Verdict::No(Reason::WouldNotHelp);
+        if victim.phase != Phase::Running {
+            return Some(Reason::WouldNotHelp);
         }
-        let assignments = || victim.members.values().filter_map(|m| m.assignment.as_ref());
-        if let Some(silent) =
-            assignments().find(|a| !self.nodes.get(&a.node).is_some_and(|n| n.connected))
-        {
-            return Verdict::No(Reason::NodesNotConnected { node: silent.node.clone() });
-        }
-        self.protection(victim)
-    }
-
-    fn may_preempt(&self, preemptor: &Workload, victim: &Workload) -> bool {
-        let Some(queue) = self.find_queue(&preemptor.spec.queue) else { return false };
-        if victim.spec.queue == preemptor.spec.queue {
-            return queue.preempts_lower_priority;
-        }
-        let Some(other) = self.find_queue(&victim.spec.queue) else { return false };
-        let same_cohort = queue.cohort.is_some() && queue.cohort == other.cohort;
-        let borrows = |(resource, quota): (&ResourceName, &Quota)| {
-            self.used(other, resource, None, &[]) > quota.nominal
-        };
-        queue.reclaims_within_cohort && same_cohort && other.quotas.iter().any(borrows)
-    }
-
-    /// A drained workload makes progress before it is drained again, and not too often in an hour.
-    fn protection(&self, victim: &Workload) -> Verdict {
-        if let Some(until) = self.avoid_until.get(&victim.spec.name) {
-            return protected(until.ms_since(self.now));
-        }
-        let recent: Vec<_> = victim
-            .profile
-            .drained_at
-            .iter()
-            .filter(|at| self.now.ms_since(**at) < HOUR_MS)
-            .collect();
-        let Some(first) = recent.first() else { return Verdict::Eligible };
-        if recent.len() >= self.config.drains_per_hour as usize {
-            let drains = u32::try_from(recent.len()).unwrap_or(u32::MAX);
-            let wait_ms = first.plus_ms(HOUR_MS).ms_since(self.now);
-            return Verdict::Protected { wait_ms, reason: Reason::BudgetSpent { drains } };
-        }
-        let floor_ms = self.config.productive_floor_ms.max(victim.profile.restart_ms.unwrap_or(0));
-        let productive_ms = victim.running_since.map_or(0, |since| self.now.ms_since(since));
-        if productive_ms < floor_ms {
-            return protected(floor_ms - productive_ms);
-        }
-        Verdict::Eligible
+        let mut assignments = victim.members.values().filter_map(|m| m.assignment.as_ref());
+        let is_silent = |node| !self.nodes.get(node).is_some_and(|n| n.connected);
+        let silent = assignments.find(|a| is_silent(&a.node))?;
+        Some(Reason::NodesNotConnected { node: silent.node.clone() })
     }
 
     /// The choice with what else could have been chosen, for the record.
-    pub(super) fn record_of_choice(
-        &self,
+    pub(super) fn record_choice(
+        &mut self,
         preemptor: &WorkloadName,
-        candidates: &[Weighed],
-        chosen: &[WorkloadName],
-    ) -> Vec<Output> {
-        let is_chosen = |c: &&Weighed| chosen.contains(&c.workload);
-        let chosen_device_ms = candidates
+        considered: &[(WorkloadKey, Standing)],
+        chosen: &BTreeSet<WorkloadName>,
+    ) {
+        let considered: Vec<(WorkloadName, Standing)> = considered
             .iter()
-            .filter(is_chosen)
-            .map(|c| c.cost.cost_device_ms)
-            .fold(0, u64::saturating_add);
-        let weighed = candidates.iter().filter(|c| c.verdict == Verdict::Eligible);
-        let decide = |c: &Weighed| {
-            let Cost { cost_device_ms, at_risk_device_ms, .. } = c.cost;
-            let preemptor = preemptor.clone();
-            let reason = if chosen.contains(&c.workload) {
-                Reason::CheapestVictim { preemptor, cost_device_ms, at_risk_device_ms }
-            } else {
-                Reason::CostlierVictim {
-                    preemptor,
-                    cost_device_ms,
-                    at_risk_device_ms,
-                    chosen_device_ms,
-                }
-            };
-            let workload = Some(c.workload.clone());
-            Output::Decided(Decision {
+            .filter(|(_, standing)| !standing.cannot_leave && !self.is_protected(standing))
+            .map(|(key, standing)| (name_of(key), *standing))
+            .collect();
+        let chosen_device_ms = considered
+            .iter()
+            .filter(|(name, _)| chosen.contains(name))
+            .fold(0_u64, |sum, (_, standing)| sum.saturating_add(standing.cost_device_ms));
+        for (name, standing) in considered.into_iter().take(CANDIDATES_RECORDED_MAX) {
+            let is_chosen = chosen.contains(&name);
+            let reason = choice(preemptor, &standing, is_chosen, chosen_device_ms);
+            self.outputs.push(Output::Decided(Decision {
                 kind: DecisionKind::Preempt,
-                workload,
+                workload: Some(name),
                 drain: None,
                 node: None,
                 reason,
-            })
+            }));
+        }
+    }
+
+    fn is_protected(&self, standing: &Standing) -> bool {
+        let is_on = |protection: Protection| self.scheduler.policy().rules.is_on(protection.rule);
+        standing.protected.is_some_and(is_on)
+    }
+
+    /// Every workload that holds devices, as a possible victim of `name`: cheapest first.
+    #[must_use]
+    pub fn candidates(&self, name: &WorkloadName) -> Vec<Candidate> {
+        let Some(workload) = self.workloads.get(name) else { return Vec::new() };
+        let standing = |preemptor: &crate::kueue::workload::Workload,
+                        victim: &crate::kueue::workload::Workload| {
+            self.standing_of(&name_of(&preemptor.key), &name_of(&victim.key))
         };
-        weighed.take(CANDIDATES_RECORDED_MAX).map(decide).collect()
+        let outlook = self.scheduler.outlook(&key_of(name), self.now.0, &standing);
+        let holders = self.workloads.values().filter(|w| w.phase.holds_devices());
+        let mut candidates: Vec<Candidate> =
+            holders.map(|victim| self.candidate(workload, victim, outlook.as_ref())).collect();
+        candidates
+            .sort_by(|a, b| (a.cost_device_ms, &a.workload).cmp(&(b.cost_device_ms, &b.workload)));
+        candidates
+    }
+
+    fn candidate(
+        &self,
+        preemptor: &Workload,
+        victim: &Workload,
+        outlook: Option<&Outlook>,
+    ) -> Candidate {
+        let standing = self.standing_of(&preemptor.spec.name, &victim.spec.name);
+        let drain = self.open_drain_of(&victim.spec.name);
+        let is_drained_for_it =
+            drain.is_some_and(|d| d.beneficiary.as_ref() == Some(&preemptor.spec.name));
+        Candidate {
+            workload: victim.spec.name.clone(),
+            priority: victim.spec.priority,
+            devices: victim.device_count().max(1),
+            cost_device_ms: standing.cost_device_ms,
+            at_risk_device_ms: standing.at_risk_device_ms,
+            chosen: is_drained_for_it,
+            reason: self.verdict(preemptor, victim, &standing, outlook),
+        }
+    }
+
+    /// Why a workload would be drained for another, or why not.
+    fn verdict(
+        &self,
+        preemptor: &Workload,
+        victim: &Workload,
+        standing: &Standing,
+        outlook: Option<&Outlook>,
+    ) -> Reason {
+        let key = key_of(&victim.spec.name);
+        let is_allowed =
+            outlook.is_some_and(|o| o.candidates.iter().any(|(allowed, _)| *allowed == key));
+        if !is_allowed {
+            let (priority, above) = (victim.spec.priority, preemptor.spec.priority);
+            return if priority >= above {
+                Reason::PriorityNotLower { priority, preemptor: above }
+            } else {
+                self.cannot_leave(victim).unwrap_or(Reason::WouldNotHelp)
+            };
+        }
+        if let Some(reason) = self.cannot_leave(victim) {
+            return reason;
+        }
+        if let Some(protection) = standing.protected.filter(|_| self.is_protected(standing)) {
+            return self.why_left_alone(victim, protection);
+        }
+        let victims = outlook.map(victims_of).unwrap_or_default();
+        if victims.is_empty() {
+            return Reason::WouldNotHelp;
+        }
+        let cost = |key: &WorkloadKey| {
+            self.standing_of(&preemptor.spec.name, &name_of(key)).cost_device_ms
+        };
+        let chosen_device_ms = victims.iter().map(cost).fold(0, u64::saturating_add);
+        choice(&preemptor.spec.name, standing, victims.contains(&key), chosen_device_ms)
+    }
+
+    fn why_left_alone(&self, victim: &Workload, protection: Protection) -> Reason {
+        match protection.rule {
+            Rule::DrainBudget => {
+                let drains = u32::try_from(victim.profile.drained_at.len()).unwrap_or(u32::MAX);
+                Reason::BudgetSpent { drains }
+            }
+            Rule::LostWork
+            | Rule::HeldCapacity
+            | Rule::ProductiveFloor
+            | Rule::Hysteresis
+            | Rule::TopologyVictims
+            | Rule::SeveralHeads
+            | Rule::MultiNodeReplacement
+            | Rule::AvoidDegraded => {
+                let wait_ms = Ms(protection.until_ms.saturating_sub(self.now.0));
+                Reason::ProtectedByFloor { wait_ms }
+            }
+        }
     }
 }
 
-fn protected(wait_ms: u64) -> Verdict {
-    Verdict::Protected { wait_ms, reason: Reason::ProtectedByFloor { wait_ms: Ms(wait_ms) } }
+fn victims_of(outlook: &Outlook) -> BTreeSet<WorkloadKey> {
+    match &outlook.verdict.decision {
+        cycle::Decision::Preempt(victims) => victims.iter().map(|v| v.workload.clone()).collect(),
+        cycle::Decision::Admit(_)
+        | cycle::Decision::AwaitVictims
+        | cycle::Decision::Evict(_)
+        | cycle::Decision::Wait => BTreeSet::new(),
+    }
 }
 
-impl Weighed {
-    pub(super) fn reason(&self, preemptor: &WorkloadName) -> Reason {
-        match &self.verdict {
-            Verdict::Eligible => Reason::CheapestVictim {
-                preemptor: preemptor.clone(),
-                cost_device_ms: self.cost.cost_device_ms,
-                at_risk_device_ms: self.cost.at_risk_device_ms,
-            },
-            Verdict::Protected { reason, .. } | Verdict::No(reason) => reason.clone(),
-        }
+fn choice(
+    preemptor: &WorkloadName,
+    standing: &Standing,
+    is_chosen: bool,
+    chosen_device_ms: u64,
+) -> Reason {
+    let preemptor = preemptor.clone();
+    let Standing { cost_device_ms, at_risk_device_ms, .. } = *standing;
+    if is_chosen {
+        Reason::CheapestVictim { preemptor, cost_device_ms, at_risk_device_ms }
+    } else {
+        Reason::CostlierVictim { preemptor, cost_device_ms, at_risk_device_ms, chosen_device_ms }
     }
 }

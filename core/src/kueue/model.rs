@@ -21,6 +21,20 @@ pub struct ResourceFlavor {
     pub topology: Option<TopologyName>,
 }
 
+impl ResourceFlavor {
+    /// A flavor of all nodes.
+    #[must_use]
+    pub fn new(name: FlavorName) -> Self {
+        Self {
+            name,
+            node_labels: Labels::new(),
+            taints: Vec::new(),
+            tolerations: Vec::new(),
+            topology: None,
+        }
+    }
+}
+
 /// How the nodes of a flavor hang together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
@@ -85,6 +99,23 @@ pub struct ClusterQueue {
 }
 
 impl ClusterQueue {
+    /// A queue with Kueue's defaults that offers nothing yet and is open to everybody.
+    #[must_use]
+    pub fn new(name: QueueName) -> Self {
+        Self {
+            name,
+            cohort: None,
+            strategy: QueueingStrategy::BestEffortFifo,
+            groups: Vec::new(),
+            preemption: Preemption::NEVER,
+            fungibility: Fungibility::DEFAULT,
+            fair_weight: FairWeight::ONE,
+            namespaces: NamespaceSelector::Matching(Vec::new()),
+            checks: Vec::new(),
+            stop: StopPolicy::None,
+        }
+    }
+
     /// The group that covers `resource`.
     #[must_use]
     pub fn group_of(&self, resource: &ResourceName) -> Option<&ResourceGroup> {

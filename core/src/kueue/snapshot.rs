@@ -20,7 +20,7 @@ pub use inactive::InactiveReason;
 pub(super) use places::TopologyUsage;
 
 /// The objects that define queues. Names are unique per list; of duplicates the last one counts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
     /// Hardware kinds.
     pub flavors: Vec<ResourceFlavor>,

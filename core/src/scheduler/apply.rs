@@ -8,11 +8,11 @@ use crate::kueue::name::WorkloadKey;
 use crate::kueue::order::{Pending, RequeueReason};
 use crate::kueue::preempt::{Claim, Victim, find_candidates};
 use crate::kueue::reason::PendingReason;
-use crate::kueue::snapshot::Running;
+use crate::kueue::snapshot::{Running, Snapshot};
 use crate::kueue::whatif::WhatIf;
 use crate::kueue::workload::{Admission, EvictionReason, Workload};
 
-use super::{Hold, Place, Protection, Rule, Scheduler, Standing, Verdict, admitted};
+use super::{Hold, Place, Policy, Protection, Rule, Scheduler, Standing, Verdict, admitted};
 
 impl Scheduler {
     /// Carries out one verdict of the engine about `head`; whether it gave anything to anybody.
@@ -194,15 +194,26 @@ impl Scheduler {
         now_ms: u64,
         standing: &dyn Fn(&Workload, &Workload) -> Standing,
     ) -> Vec<(WorkloadKey, Standing)> {
-        let Some(queue) = self.snapshot.queue(&workload.queue) else { return Vec::new() };
-        let claim = Claim::of_quota(workload, queue, assignment);
-        let rule = &self.policy.options.victims.rule;
-        let candidates = find_candidates(&WhatIf::new(&self.snapshot), &claim, rule, now_ms);
-        let weigh = |running: &Running| {
-            (running.workload.key.clone(), standing(workload, &running.workload))
-        };
-        candidates.into_iter().map(weigh).collect()
+        candidates_on(&self.snapshot, &self.policy, workload, assignment, now_ms, standing)
     }
+}
+
+/// [`Scheduler::candidates`] in any snapshot.
+pub(super) fn candidates_on(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    workload: &Workload,
+    assignment: &Assignment,
+    now_ms: u64,
+    standing: &dyn Fn(&Workload, &Workload) -> Standing,
+) -> Vec<(WorkloadKey, Standing)> {
+    let Some(queue) = snapshot.queue(&workload.queue) else { return Vec::new() };
+    let claim = Claim::of_quota(workload, queue, assignment);
+    let rule = &policy.victims;
+    let candidates = find_candidates(&WhatIf::new(snapshot), &claim, rule, now_ms);
+    let weigh =
+        |running: &Running| (running.workload.key.clone(), standing(workload, &running.workload));
+    candidates.into_iter().map(weigh).collect()
 }
 
 fn wait(

@@ -57,6 +57,20 @@ impl Scheduler {
         }
     }
 
+    /// What it decides on, without those who leave for somebody for whom their room is already held.
+    #[must_use]
+    pub fn settled(&self) -> WhatIf<'_> {
+        let mut settled = WhatIf::new(&self.snapshot);
+        for victim in self.holds.values().flat_map(|hold| &hold.victims) {
+            if self.places.get(victim) == Some(&Place::Leaving)
+                && let Some(running) = self.snapshot.running(victim)
+            {
+                settled.take_away(running);
+            }
+        }
+        settled
+    }
+
     /// Whether what is held can still be given: the nodes are there and nobody else is on them.
     fn is_sound(&self, key: &WorkloadKey) -> bool {
         let Some(running) = self.snapshot.running(key) else { return false };
@@ -75,7 +89,8 @@ impl Scheduler {
         let Some(held) = self.snapshot.remove(key) else { return };
         let workload = Arc::new(Workload { reservation: None, ..Workload::clone(&held.workload) });
         let heads = [Pending::new(Arc::clone(&workload))];
-        let outcome = cycle::run_cycle(&self.snapshot, &heads, &self.policy.options, now_ms);
+        let options = self.policy.options(None);
+        let outcome = cycle::run_cycle(&self.snapshot, &heads, &options, now_ms);
         let decision = outcome.verdicts.into_iter().next().map(|verdict| verdict.decision);
         match decision {
             Some(Decision::Admit(admission)) => {

@@ -1,11 +1,12 @@
 //! How the scheduler decides: Kueue's rules, and Sluice's own on top, each of which can be switched off.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
-use crate::kueue::cycle::Options;
-use crate::kueue::preempt::{VictimPolicy, VictimRule, Weighing};
+use crate::kueue::cycle::{self, Options};
+use crate::kueue::matching::Labels;
+use crate::kueue::preempt::{FairSharing, VictimPolicy, VictimRule, Weighing};
 
 /// A rule of Sluice's own. None of them allows what Kueue's rules forbid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,12 +116,22 @@ impl Rules {
     }
 }
 
+impl FromIterator<Rule> for Rules {
+    fn from_iter<T: IntoIterator<Item = Rule>>(rules: T) -> Self {
+        Self(rules.into_iter().collect())
+    }
+}
+
 /// How the scheduler decides.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Kueue's own rules.
-    pub options: Options<'static>,
-    /// Sluice's.
+    /// Who may be preempted, and with it who goes first.
+    pub victims: VictimRule,
+    /// Kueue's own rules that are switched off.
+    pub off: BTreeSet<cycle::Rule>,
+    /// Labels of the namespaces; one that is missing has none.
+    pub namespaces: BTreeMap<String, Labels>,
+    /// Sluice's rules.
     pub rules: Rules,
 }
 
@@ -128,27 +139,29 @@ impl Policy {
     /// As Kueue decides, without fair sharing.
     #[must_use]
     pub fn compat() -> Self {
-        Self { options: Options::classical(), rules: Rules::none() }
+        Self {
+            victims: VictimRule::Classical,
+            off: BTreeSet::new(),
+            namespaces: BTreeMap::new(),
+            rules: Rules::none(),
+        }
     }
 
     /// With all of Sluice's rules, without fair sharing.
     #[must_use]
     pub fn sluice() -> Self {
-        Self { options: Options::classical(), rules: Rules::all() }
+        Self { rules: Rules::all(), ..Self::compat() }
     }
 
     /// The same with fair sharing.
     #[must_use]
     pub fn with_fair_sharing(self) -> Self {
-        Self { options: Options::fair_sharing(), ..self }
+        Self { victims: VictimRule::FairSharing(FairSharing::default()), ..self }
     }
 
-    /// The engine's options with `weighing`, which counts only if some rule asks for it.
-    pub(super) fn options_with<'s>(&self, weighing: Weighing<'s>) -> Options<'s> {
-        let Options { victims, off, namespaces } = &self.options;
-        let VictimPolicy { rule, weighing: _ } = victims;
-        let rule: VictimRule = rule.clone();
-        let victims = VictimPolicy { rule, weighing: Some(weighing) };
-        Options { victims, off: off.clone(), namespaces: namespaces.clone() }
+    /// The engine's options, with `weighing` if there is any.
+    pub(super) fn options<'s>(&self, weighing: Option<Weighing<'s>>) -> Options<'s> {
+        let victims = VictimPolicy { rule: self.victims.clone(), weighing };
+        Options { victims, off: self.off.clone(), namespaces: self.namespaces.clone() }
     }
 }

@@ -48,6 +48,7 @@ fn flags_become_a_spec() {
         exits_after_save: false,
         drain_deadline_ms: 45_000,
         command: vec!["sh".to_owned(), "-c".to_owned(), "exit 3".to_owned()],
+        topology: None,
     };
     assert_eq!(plan.spec, expected);
     assert!(Path::new(&checkpoints).is_dir(), "the directory is created");

@@ -1,7 +1,11 @@
 use super::*;
 
 fn workload(phase: pb::Phase, attempt: u32) -> pb::Workload {
-    let assignment = pb::Assignment { node: "a".to_owned(), devices: vec!["d0".to_owned()] };
+    let assignment = pb::Assignment {
+        node: "a".to_owned(),
+        devices: vec!["d0".to_owned()],
+        ..Default::default()
+    };
     let member = pb::Member { rank: 1, assignment: Some(assignment), ..pb::Member::default() };
     pb::Workload {
         spec: Some(pb::WorkloadSpec { name: "x".to_owned(), ..pb::WorkloadSpec::default() }),

@@ -271,6 +271,7 @@ fn every_field_of_the_sample_is_read() {
             effect: TaintEffect::NoSchedule,
         }],
         is_ready: true,
+        degraded: BTreeMap::new(),
         is_unschedulable: false,
         degraded: BTreeMap::new(),
     };
@@ -292,6 +293,7 @@ fn nodes_are_read_as_kubectl_shows_them() {
             .into(),
         taints: Vec::new(),
         is_ready: false,
+        degraded: BTreeMap::new(),
         is_unschedulable: true,
         degraded: BTreeMap::new(),
     };

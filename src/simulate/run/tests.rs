@@ -5,7 +5,7 @@ use sluice_core::kueue::name::ResourceName;
 use super::*;
 use crate::simulate::cluster::plain_setup;
 use crate::simulate::execution::{Saves, Work};
-use crate::simulate::scenario::Measured;
+use crate::simulate::scenario::{Measured, PolicyName};
 use crate::simulate::tally::Fate;
 use crate::simulate::{Overrides, PlainNodes, Summary, load};
 

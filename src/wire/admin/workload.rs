@@ -1,5 +1,6 @@
 //! Workloads.
 
+use sluice_core::kueue::workload::TopologyMode;
 use sluice_core::unit::Time;
 use sluice_core::workload::{
     Assignment, CheckpointSpec, Exit, Member, Phase, Profile, RANKS_MAX, RESOURCES_MAX,
@@ -7,6 +8,9 @@ use sluice_core::workload::{
 };
 
 use crate::wire::{WireError, drain, field, pb, reason};
+
+/// Longest key of a node label: a prefix of 253 bytes, a slash, a name of 63.
+const LABEL_KEY_BYTES_MAX: usize = 317;
 
 impl From<Phase> for pb::Phase {
     fn from(phase: Phase) -> Self {
@@ -57,6 +61,7 @@ impl From<&WorkloadSpec> for pb::WorkloadSpec {
             exits_after_save,
             drain_deadline_ms: spec.drain_deadline_ms,
             command: spec.command.clone(),
+            topology: spec.topology.as_ref().map(Into::into),
         }
     }
 }
@@ -86,7 +91,42 @@ impl TryFrom<&pb::WorkloadSpec> for WorkloadSpec {
             save_signal: drain::save_signal(spec.save_signal, spec.exits_after_save)?,
             drain_deadline_ms: spec.drain_deadline_ms,
             command: spec.command.clone(),
+            topology: spec.topology.as_ref().map(TopologyMode::try_from).transpose()?,
         })
+    }
+}
+
+impl From<&TopologyMode> for pb::Topology {
+    fn from(mode: &TopologyMode) -> Self {
+        let (mode, level) = match mode {
+            TopologyMode::Required(level) => (pb::TopologyMode::Required, level.clone()),
+            TopologyMode::Preferred(level) => (pb::TopologyMode::Preferred, level.clone()),
+            TopologyMode::Unconstrained => (pb::TopologyMode::Unconstrained, String::new()),
+        };
+        Self { mode: mode.into(), level }
+    }
+}
+
+impl TryFrom<&pb::Topology> for TopologyMode {
+    type Error = WireError;
+
+    fn try_from(topology: &pb::Topology) -> Result<Self, WireError> {
+        let level = || {
+            let level = topology.level.clone();
+            let is_key = (1..=LABEL_KEY_BYTES_MAX).contains(&level.len());
+            let expected = format!("a node label key of 1 to {LABEL_KEY_BYTES_MAX} bytes");
+            if is_key { Ok(level) } else { Err(WireError::new("topology.level", level, expected)) }
+        };
+        match topology.mode() {
+            pb::TopologyMode::Required => level().map(Self::Required),
+            pb::TopologyMode::Preferred => level().map(Self::Preferred),
+            pb::TopologyMode::Unconstrained => Ok(Self::Unconstrained),
+            pb::TopologyMode::Unspecified => Err(WireError::new(
+                "topology.mode",
+                topology.mode,
+                "REQUIRED (1) to UNCONSTRAINED (3)",
+            )),
+        }
     }
 }
 
@@ -98,7 +138,11 @@ fn checkpoint_spec(spec: &pb::WorkloadSpec) -> Result<Option<CheckpointSpec>, Wi
 
 impl From<&Assignment> for pb::Assignment {
     fn from(assignment: &Assignment) -> Self {
-        Self { node: assignment.node.to_string(), devices: field::texts(&assignment.devices) }
+        Self {
+            node: assignment.node.to_string(),
+            devices: field::texts(&assignment.devices),
+            flavors: assignment.flavors.clone(),
+        }
     }
 }
 
@@ -109,6 +153,7 @@ impl TryFrom<&pb::Assignment> for Assignment {
         Ok(Self {
             node: field::name("node", &assignment.node)?,
             devices: field::names("devices", &assignment.devices)?,
+            flavors: assignment.flavors.clone(),
         })
     }
 }
@@ -218,6 +263,7 @@ impl From<&Workload> for pb::Workload {
             reservation: workload.reservation.as_ref().map(Into::into),
             running_since: workload.running_since.map(field::timestamp),
             checkpoint_at: workload.checkpoint_at.map(field::timestamp),
+            admitted_at: workload.admitted_at.map(field::timestamp),
             ..Self::default()
         }
     }
@@ -240,6 +286,7 @@ impl TryFrom<&pb::Workload> for Workload {
             members: members.collect::<Result<_, _>>()?,
             submitted_at: field::required_time("submitted_at", workload.submitted_at.as_ref())?,
             phase_since: field::required_time("phase_since", workload.phase_since.as_ref())?,
+            admitted_at: field::optional_time("admitted_at", workload.admitted_at.as_ref())?,
             running_since: field::optional_time("running_since", workload.running_since.as_ref())?,
             checkpoint: workload.checkpoint.as_ref().map(Into::into),
             checkpoint_at: field::optional_time("checkpoint_at", workload.checkpoint_at.as_ref())?,

@@ -1,13 +1,14 @@
 //! The arbiter's whole state.
 
-use std::collections::BTreeMap;
-
 use sluice_core::arbiter::{Config, Node, Snapshot};
 use sluice_core::drain::Drain;
 use sluice_core::id::NodeName;
-use sluice_core::queue::{Queue, Quota};
+use sluice_core::queue::Queues;
+use sluice_core::scheduler::{Rule, Rules};
+use sluice_core::unit::Time;
 use sluice_core::workload::Workload;
 
+use crate::queues;
 use crate::wire::{WireError, field, node, pb};
 
 impl From<&Snapshot> for pb::RecordStart {
@@ -28,8 +29,17 @@ impl From<&Snapshot> for pb::RecordStart {
             retry_at: snapshot.retry_at.map(field::timestamp),
             breaker_open: snapshot.breaker_open,
             dirty: snapshot.dirty,
+            hold_offs: snapshot
+                .hold_offs
+                .iter()
+                .map(|(n, at)| (n.to_string(), hold_off(*at)))
+                .collect(),
         }
     }
+}
+
+fn hold_off(free_since: Option<Time>) -> pb::RecordHoldOff {
+    pb::RecordHoldOff { free_since: free_since.map(field::timestamp) }
 }
 
 impl TryFrom<&pb::RecordStart> for Snapshot {
@@ -41,6 +51,10 @@ impl TryFrom<&pb::RecordStart> for Snapshot {
         let drain = |d| Drain::try_from(d).map(|d| (d.id.clone(), d));
         let avoided = start.avoid_until.iter().map(|(name, at)| {
             Ok((field::name("avoid_until", name)?, field::time("avoid_until", at)?))
+        });
+        let hold_offs = start.hold_offs.iter().map(|(name, hold_off)| {
+            let since = field::optional_time("hold_offs", hold_off.free_since.as_ref())?;
+            Ok((field::name("hold_offs", name)?, since))
         });
         Ok(Self {
             config: config.map_err(|error| error.within("config"))?,
@@ -54,6 +68,7 @@ impl TryFrom<&pb::RecordStart> for Snapshot {
             frozen_by_hand: start.frozen_by_hand.clone(),
             awaited: field::names("awaited", &start.awaited)?,
             retry_at: field::optional_time("retry_at", start.retry_at.as_ref())?,
+            hold_offs: hold_offs.collect::<Result<_, WireError>>()?,
             breaker_open: start.breaker_open,
             dirty: start.dirty,
         })
@@ -67,6 +82,7 @@ fn node_out(name: &NodeName, node: &Node) -> pb::RecordNode {
         since: Some(field::timestamp(node.since)),
         devices: node.devices.iter().map(|(id, d)| node::device_out(id, d)).collect(),
         workers: node.workers.iter().map(|(id, w)| node::worker_out(id, w)).collect(),
+        labels: node.labels.clone(),
     }
 }
 
@@ -76,6 +92,7 @@ fn node_in(message: &pb::RecordNode) -> Result<(NodeName, Node), WireError> {
         since: field::required_time("since", message.since.as_ref())?,
         devices: message.devices.iter().map(node::device_in).collect::<Result<_, _>>()?,
         workers: message.workers.iter().map(node::worker_in).collect::<Result<_, _>>()?,
+        labels: message.labels.clone(),
     };
     Ok((field::name("name", &message.name)?, value))
 }
@@ -84,7 +101,10 @@ impl From<&Config> for pb::RecordConfig {
     fn from(config: &Config) -> Self {
         Self {
             epoch: config.epoch,
-            queues: config.queues.iter().map(queue_out).collect(),
+            queues_source: config.queues.source.clone(),
+            fair_sharing: config.fair_sharing,
+            rules: config.rules.iter().map(|rule| rule.to_string()).collect(),
+            hold_off_ms_max: config.hold_off_ms_max,
             drain_deadline_ms: config.drain_deadline_ms,
             arm_timeout_ms: config.arm_timeout_ms,
             release_grace_ms: config.release_grace_ms,
@@ -106,7 +126,10 @@ impl TryFrom<&pb::RecordConfig> for Config {
     fn try_from(config: &pb::RecordConfig) -> Result<Self, WireError> {
         Ok(Self {
             epoch: config.epoch,
-            queues: config.queues.iter().map(queue_in).collect::<Result<_, _>>()?,
+            queues: queues_in(&config.queues_source)?,
+            fair_sharing: config.fair_sharing,
+            rules: rules_in(&config.rules)?,
+            hold_off_ms_max: config.hold_off_ms_max,
             drain_deadline_ms: config.drain_deadline_ms,
             arm_timeout_ms: config.arm_timeout_ms,
             release_grace_ms: config.release_grace_ms,
@@ -122,33 +145,18 @@ impl TryFrom<&pb::RecordConfig> for Config {
     }
 }
 
-fn queue_out(queue: &Queue) -> pb::RecordQueue {
-    let quota = |quota: &Quota| pb::RecordQuota {
-        nominal: quota.nominal,
-        borrowing_limit: quota.borrowing_limit,
-    };
-    pb::RecordQueue {
-        name: queue.name.to_string(),
-        aliases: queue.aliases.iter().map(ToString::to_string).collect(),
-        cohort: queue.cohort.clone(),
-        quotas: queue.quotas.iter().map(|(name, q)| (name.to_string(), quota(q))).collect(),
-        preempts_lower_priority: queue.preempts_lower_priority,
-        reclaims_within_cohort: queue.reclaims_within_cohort,
+fn queues_in(source: &str) -> Result<Queues, WireError> {
+    if source.is_empty() {
+        return Ok(Queues::without_file());
     }
+    let expected = |problem: String| format!("a queues file without problems: {problem}");
+    queues::served(source.to_owned())
+        .map_err(|problem| WireError::new("queues_source", "a text", expected(problem.to_string())))
 }
 
-fn queue_in(queue: &pb::RecordQueue) -> Result<Queue, WireError> {
-    let quota = |(name, quota): (&String, &pb::RecordQuota)| {
-        let value = Quota { nominal: quota.nominal, borrowing_limit: quota.borrowing_limit };
-        Ok((field::name("quotas", name)?, value))
+fn rules_in(names: &[String]) -> Result<Rules, WireError> {
+    let rule = |name: &String| {
+        name.parse::<Rule>().map_err(|problem| WireError::new("rules", name, problem))
     };
-    let aliases = queue.aliases.iter().map(|alias| field::name("aliases", alias));
-    Ok(Queue {
-        name: field::name("name", &queue.name)?,
-        aliases: aliases.collect::<Result<_, _>>()?,
-        cohort: queue.cohort.clone(),
-        quotas: queue.quotas.iter().map(quota).collect::<Result<BTreeMap<_, _>, WireError>>()?,
-        preempts_lower_priority: queue.preempts_lower_priority,
-        reclaims_within_cohort: queue.reclaims_within_cohort,
-    })
+    names.iter().map(rule).collect()
 }

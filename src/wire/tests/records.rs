@@ -8,9 +8,10 @@ use sluice_core::checkpoint::CheckpointFormat;
 use sluice_core::drain::{
     Account, Alternative, Drain, DrainMember, DrainState, Mode, Plan, Transition,
 };
+use sluice_core::kueue::workload::TopologyMode;
 use sluice_core::protocol::{DrainEvent, EventKind, NodeReport};
-use sluice_core::queue::{Queue, Quota};
 use sluice_core::reason::{Ms, Reason};
+use sluice_core::scheduler::{Rule, Rules};
 use sluice_core::unit::Time;
 use sluice_core::workload::{
     Assignment, CheckpointSpec, Exit, Member, Phase, Profile, Reservation, SaveSignal, Workload,
@@ -27,6 +28,7 @@ fn spec() -> WorkloadSpec {
         priority: -7,
         nnodes: 2,
         resources: BTreeMap::from([("nvidia.com/gpu".parse().unwrap(), 8)]),
+        topology: Some(TopologyMode::Required("example.com/rack".to_owned())),
         checkpoint: Some(CheckpointSpec {
             dir: "/ck".to_owned(),
             format: CheckpointFormat::HuggingFace,
@@ -38,7 +40,11 @@ fn spec() -> WorkloadSpec {
 }
 
 fn assignment(node: &str) -> Assignment {
-    Assignment { node: node.parse().unwrap(), devices: set(&["GPU-1", "GPU-2"]) }
+    Assignment {
+        node: node.parse().unwrap(),
+        devices: set(&["GPU-1", "GPU-2"]),
+        flavors: [("nvidia.com/gpu".to_owned(), "a3".to_owned())].into(),
+    }
 }
 
 fn members() -> BTreeMap<u32, Member> {
@@ -72,6 +78,7 @@ fn workload() -> Workload {
             victim: "other".parse().unwrap(),
         },
         attempt: 3,
+        admitted_at: Some(Time(1_764_000_000_100)),
         members: members(),
         submitted_at: Time(1_764_000_000_001),
         phase_since: Time(1_764_000_000_999),
@@ -253,24 +260,38 @@ fn limits_of_a_submitted_spec_are_told() {
     assert_eq!(error.to_string(), text);
 }
 
-fn queue() -> Queue {
-    Queue {
-        name: "research".parse().unwrap(),
-        aliases: vec!["team-a".parse().unwrap()],
-        cohort: Some("all".to_owned()),
-        quotas: BTreeMap::from([(
-            "nvidia.com/gpu".parse().unwrap(),
-            Quota { nominal: 8, borrowing_limit: Some(2) },
-        )]),
-        preempts_lower_priority: true,
-        reclaims_within_cohort: true,
-    }
-}
+/// A queue of two flavors in a cohort, with a LocalQueue.
+const QUEUES: &str = "
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: a3}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+  cohortName: all
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu]
+    flavors:
+    - name: a3
+      resources: [{name: nvidia.com/gpu, nominalQuota: 8, borrowingLimit: 2}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: lq, namespace: team-a}
+spec: {clusterQueue: research}
+";
 
 fn snapshot() -> Snapshot {
     let config = Config {
         epoch: 7,
-        queues: vec![queue()],
+        queues: crate::queues::served(QUEUES.to_owned()).unwrap(),
+        fair_sharing: true,
+        rules: Rules::all().without(Rule::LostWork),
+        hold_off_ms_max: 13,
         drains_per_hour: 9,
         restart_assumed_ms: 11,
         unseen_work_ms_max: 12,
@@ -280,6 +301,7 @@ fn snapshot() -> Snapshot {
     let node = Node {
         connected: true,
         since: Time(3),
+        labels: [("example.com/rack".to_owned(), "r7".to_owned())].into(),
         devices: super::devices(),
         workers: super::workers(),
     };
@@ -295,6 +317,7 @@ fn snapshot() -> Snapshot {
         frozen_by_hand: Some(String::new()),
         awaited: set(&["n1"]),
         retry_at: Some(Time(10)),
+        hold_offs: [("w1".parse().unwrap(), None), ("w2".parse().unwrap(), Some(Time(12)))].into(),
         breaker_open: true,
         dirty: true,
     }

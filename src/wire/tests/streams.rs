@@ -74,6 +74,7 @@ fn an_order_without_a_verb_is_refused() {
 fn a_node_report_survives_the_wire() {
     let report = NodeReport {
         full: true,
+        labels: [("example.com/rack".to_owned(), "r7".to_owned())].into(),
         devices: devices(),
         workers: workers(),
         removed_devices: set(&["GPU-9"]),

@@ -1,0 +1,126 @@
+//! Keeps the scheduler's picture of workloads and nodes in step with the arbiter's.
+//!
+//! The arbiter's own state is the truth: whatever changed since the last decision is told to the scheduler before the
+//! next one. So a scheduler built anew from stored state decides as the old one would have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Arbiter;
+use super::engine::{key_of, name_of, waiting};
+use super::schedule::not_ready;
+use crate::id::{DeviceId, NodeName, WorkloadName};
+use crate::kueue::workload::EvictionReason;
+use crate::scheduler::{Hold, Place};
+use crate::unit::Time;
+use crate::workload::{Phase, Workload};
+
+impl Arbiter {
+    /// Tells the scheduler everything: after a restart.
+    pub(super) fn sync_all(&mut self) {
+        self.touched.extend(self.workloads.keys().cloned());
+        self.touched_nodes.extend(self.nodes.keys().cloned());
+        self.sync();
+    }
+
+    /// Tells the scheduler what has changed.
+    pub(super) fn sync(&mut self) {
+        let touched = std::mem::take(&mut self.touched);
+        for name in &touched {
+            self.note_devices(name);
+        }
+        for name in std::mem::take(&mut self.touched_nodes) {
+            match self.nodes.get(&name) {
+                Some(node) => {
+                    let place = self.place_of(&name, node);
+                    self.scheduler.set_node(place);
+                }
+                None => self.scheduler.remove_node(name.as_str()),
+            }
+        }
+        for name in touched {
+            self.sync_workload(&name);
+        }
+    }
+
+    /// Notes which devices `name` holds or has reserved.
+    pub(super) fn note_devices(&mut self, name: &WorkloadName) {
+        let devices = self.workloads.get(name).map(devices_of).unwrap_or_default();
+        self.touched_nodes.extend(self.holders.set(name, devices));
+    }
+
+    fn sync_workload(&mut self, name: &WorkloadName) {
+        let key = key_of(name);
+        let Some(workload) = self.workloads.get(name) else { return self.scheduler.forget(&key) };
+        let now = self.scheduler.place(&key);
+        match place_of(workload, self.now) {
+            None => self.scheduler.forget(&key),
+            Some(Place::Waiting) => {
+                let waiting = waiting(workload);
+                if self.scheduler.waiting(&key).is_none_or(|known| **known != waiting) {
+                    self.scheduler.submit(Arc::new(waiting));
+                }
+            }
+            Some(Place::Holding) if now != Some(Place::Holding) => self.tell_hold(name),
+            Some(Place::Running) if now == Some(Place::Leaving) => self.scheduler.stays(&key),
+            Some(Place::Leaving) if now == Some(Place::Running) => {
+                let reason = match workload.phase {
+                    Phase::Draining => EvictionReason::Preempted,
+                    Phase::Pending
+                    | Phase::Admitted
+                    | Phase::Running
+                    | Phase::Succeeded
+                    | Phase::Failed
+                    | Phase::Cancelled => EvictionReason::Deactivated,
+                };
+                self.scheduler.leaves(&key, reason, self.now.0);
+            }
+            Some(place @ (Place::Running | Place::Leaving)) if now != Some(place) => {
+                self.scheduler.resume(self.holding(workload));
+            }
+            Some(Place::Holding | Place::Running | Place::Leaving) => {}
+        }
+    }
+
+    /// What is reserved for `name` is held, until those who are drained for it have left.
+    fn tell_hold(&mut self, name: &WorkloadName) {
+        let Some(workload) = self.workloads.get(name) else { return };
+        let Some(reservation) = &workload.reservation else { return };
+        let open = reservation.drains.iter().filter_map(|id| self.drains.get(id));
+        let open = open.filter(|drain| drain.state.is_open());
+        let hold = Hold {
+            admission: self.admission_of(workload, &reservation.placement),
+            victims: open.map(|drain| key_of(&drain.victim)).collect(),
+            since_ms: self.now.0,
+        };
+        self.scheduler.hold(&Arc::new(waiting(workload)), hold, self.now.0);
+    }
+
+    /// Since when those who were preempted could have come back, for those who wait for demand to stay low.
+    #[must_use]
+    pub fn hold_offs(&self) -> BTreeMap<WorkloadName, Option<Time>> {
+        let hold_offs = self.scheduler.hold_offs().iter();
+        hold_offs.map(|(key, since)| (name_of(key), since.map(Time))).collect()
+    }
+}
+
+/// Where a workload stands in the scheduler's words; `None` if nothing is to be decided about it.
+fn place_of(workload: &Workload, now: Time) -> Option<Place> {
+    let is_leaving = workload.members.values().any(|member| member.assignment.is_some());
+    match workload.phase {
+        Phase::Pending if workload.reservation.is_some() => Some(Place::Holding),
+        Phase::Pending => not_ready(workload, now).is_none().then_some(Place::Waiting),
+        Phase::Admitted | Phase::Running => Some(Place::Running),
+        Phase::Draining => Some(Place::Leaving),
+        Phase::Succeeded | Phase::Failed | Phase::Cancelled => is_leaving.then_some(Place::Leaving),
+    }
+}
+
+/// What a workload holds or has reserved.
+fn devices_of(workload: &Workload) -> BTreeSet<(NodeName, DeviceId)> {
+    let held = workload.members.values().filter_map(|member| member.assignment.as_ref());
+    let reserved = workload.reservation.iter().flat_map(|r| r.placement.values());
+    let assignments = held.chain(reserved);
+    let devices = assignments.flat_map(|a| a.devices.iter().map(|d| (a.node.clone(), d.clone())));
+    devices.collect()
+}
