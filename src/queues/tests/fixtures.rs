@@ -273,7 +273,6 @@ fn every_field_of_the_sample_is_read() {
         is_ready: true,
         degraded: BTreeMap::new(),
         is_unschedulable: false,
-        degraded: BTreeMap::new(),
     };
     assert_eq!(setup.nodes, [node]);
     let ml = labels(&[("kubernetes.io/metadata.name", "ml")]);
@@ -295,7 +294,6 @@ fn nodes_are_read_as_kubectl_shows_them() {
         is_ready: false,
         degraded: BTreeMap::new(),
         is_unschedulable: true,
-        degraded: BTreeMap::new(),
     };
     assert_eq!(read, Some(expected));
 }

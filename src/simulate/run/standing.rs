@@ -36,6 +36,7 @@ pub(super) fn standing(
         at_risk_device_ms: at_risk_ms.saturating_mul(devices),
         protected: history.protection(&limits, now_ms),
         hold_off_ms: history.hold_off_ms(&limits, now_ms),
+        cannot_leave: false,
     }
 }
 
