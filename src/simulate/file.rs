@@ -9,7 +9,7 @@ use sluice_core::kueue::model::StopPolicy;
 use sluice_core::kueue::name::QueueName;
 use sluice_core::kueue::snapshot::Setup;
 
-use crate::queues::{Problems, Queues};
+use crate::queues::{NoteKind, Problems, Queues};
 
 use super::cluster::{self, NodeSet, QueueSet};
 use super::error::{Error, read_text};
@@ -101,6 +101,10 @@ fn load_document(path: &Path, overrides: &Overrides) -> Result<Scenario, Error> 
     let beside = |file: &PathBuf| path.parent().unwrap_or(Path::new("")).join(file);
     let files: Vec<PathBuf> = document.cluster.queues.iter().map(beside).collect();
     let mut queues = load_queues(&files)?;
+    if !document.cluster.queue_sets.is_empty() {
+        // The copies bring the other members.
+        queues.notes.retain(|note| note.kind != NoteKind::LoneCohort);
+    }
     for (index, set) in document.cluster.queue_sets.iter().enumerate() {
         let made = set.value.make(&queues.setup.queues);
         let made = made.map_err(|bad| at(path, set, "cluster.queue_sets", index, &bad))?;
@@ -237,6 +241,9 @@ fn queue_names(queues: &Queues) -> QueueNames {
 /// The scenario with defaults, its workloads by arrival.
 fn assemble(path: &Path, queues: Queues, mut jobs: Vec<Job>) -> Result<Scenario, Error> {
     let mut warnings: Vec<String> = queues.notes.iter().map(ToString::to_string).collect();
+    if queues.notes_left_out > 0 {
+        warnings.push(format!("and {} more about the files of queues", queues.notes_left_out));
+    }
     for local in queues.local_queues.iter().filter(|local| local.stop != StopPolicy::None) {
         let (namespace, name) = (&local.namespace, &local.name);
         warnings.push(format!(

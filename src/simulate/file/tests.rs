@@ -137,6 +137,7 @@ fn kueues_own_shapes_have_kueues_own_numbers() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/simulate");
         let path = path.join(name).with_extension("yaml");
         let scenario = load(&path, &Overrides::default()).unwrap();
+        assert_eq!(scenario.warnings, Vec::<String>::new(), "{name}");
         let found: BTreeSet<&str> = scenario.jobs.iter().map(|job| job.class.as_str()).collect();
         let setup = &scenario.setup;
         let counts = (setup.queues.len(), setup.nodes.len(), scenario.jobs.len(), found.len());
