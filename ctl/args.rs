@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 
 use sluice::net::{ARBITER_DEFAULT, Address};
 
+use crate::config::ConfigArgs;
 use crate::control::{CancelArgs, FreezeArgs};
 use crate::demo::DemoArgs;
 use crate::describe::DescribeArgs;
@@ -104,6 +105,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Runs a cluster and a trace of workloads in virtual time, with and without draining.
     Simulate(SimulateArgs),
+    /// Looks at files of queues: what is wrong with them, or what they define.
+    Config(ConfigArgs),
     /// Prints a completion script for a shell.
     Completion(CompletionArgs),
     /// Prints the versions of this program and of the arbiter.

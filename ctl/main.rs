@@ -16,6 +16,7 @@ use failure::{EXIT_USAGE, Failure};
 
 mod args;
 mod ask;
+mod config;
 mod connect;
 mod control;
 mod demo;
@@ -96,6 +97,7 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::Demo(args) => demo::demo(global, args).await,
             Command::Simulate(args) => done(simulate::simulate(global, &args)),
             Command::Version => done(control::version(global).await),
+            Command::Config(args) => config::config(global, &args),
             Command::Completion(args) => done(completion(&args)),
             Command::DemoTrain(_) | Command::DemoServe(_) => {
                 unreachable!("main() runs these without a runtime")

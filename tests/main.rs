@@ -17,6 +17,7 @@ mod ask;
 mod bad_input;
 mod clock;
 mod cluster;
+mod config;
 mod ctl;
 mod drain;
 mod node_api;

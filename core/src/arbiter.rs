@@ -34,7 +34,7 @@ use crate::kueue::workload::Requests;
 use crate::protocol::{Device, DrainEvent, NodeReport, Order, WorkerReport};
 use crate::queue::Queues;
 use crate::reason::Reason;
-use crate::scheduler::{Policy, Rule, Rules, Scheduler};
+use crate::scheduler::{Policy, Rules, Scheduler};
 use crate::unit::Time;
 use crate::workload::{Exit, Workload, WorkloadSpec};
 use engine::Holders;
@@ -436,8 +436,7 @@ fn no_scheduler() -> Scheduler {
 fn scheduler_of(config: &Config) -> Scheduler {
     let policy = Policy { rules: config.rules.clone(), ..Policy::compat() };
     let policy = if config.fair_sharing { policy.with_fair_sharing() } else { policy };
-    let mut setup = Setup { places_all: true, ..config.queues.setup.clone() };
-    setup.placement.avoids_degraded = config.rules.is_on(Rule::AvoidDegraded);
+    let setup = Setup { places_all: true, ..config.queues.setup.clone() };
     Scheduler::new(setup, policy)
 }
 

@@ -112,8 +112,6 @@ pub enum Verdict {
         assignment: Option<Box<crate::kueue::flavor::Assignment>>,
         /// If somebody could give way but is left alone now: who, and until when.
         protected: Option<(WorkloadKey, Protection)>,
-        /// Workloads of its queue that ask for the same and wait for the same reason.
-        alike: Vec<WorkloadKey>,
     },
 }
 
@@ -165,7 +163,10 @@ pub struct Scheduler {
 impl Scheduler {
     /// A scheduler with nothing running.
     #[must_use]
-    pub fn new(setup: Setup, policy: Policy) -> Self {
+    pub fn new(mut setup: Setup, policy: Policy) -> Self {
+        let rules = &policy.rules;
+        setup.placement.avoids_degraded = rules.is_on(Rule::AvoidDegraded);
+        setup.placement.replaces_several_nodes = rules.is_on(Rule::MultiNodeReplacement);
         let setup = Arc::new(setup);
         let snapshot = Snapshot::new(Setup::clone(&setup));
         let groups = Groups::new(&snapshot);
@@ -245,6 +246,14 @@ impl Scheduler {
     #[must_use]
     pub fn waiting(&self, key: &WorkloadKey) -> Option<&Arc<Workload>> {
         self.waiting.get(key)
+    }
+
+    /// Workloads of the queue of `key` that ask for the same as it, and wait for the same reason.
+    #[must_use]
+    pub fn alike(&self, key: &WorkloadKey) -> Vec<WorkloadKey> {
+        let queue = self.waiting.get(key).and_then(|workload| self.queues.get(&workload.queue));
+        let alike = queue.into_iter().flat_map(|queue| queue.alike(key));
+        alike.map(|pending| pending.workload.key.clone()).filter(|other| other != key).collect()
     }
 
     /// The workloads of `queue` that wait: those to be looked at, in order, then those that have stepped aside.

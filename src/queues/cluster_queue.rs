@@ -28,7 +28,8 @@ pub(super) fn cluster_queue(name: &str, version: Version, spec_field: &Field<'_>
     };
     let cohort = object_name_or_none(&spec.take(cohort_field));
     let groups_field = spec.take("resourceGroups");
-    let groups = groups(&groups_field, Owner { has_cohort: cohort.is_some(), cohort_field });
+    let owner = Owner { has_cohort: cohort.is_some(), cohort_field, passes_on: false };
+    let groups = groups(&groups_field, owner);
     if groups.is_empty() {
         groups_field.note(NoteKind::NoQuota, "are empty: the queue admits nothing");
     }

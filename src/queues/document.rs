@@ -13,7 +13,7 @@ use super::name::{namespace, required_object_name};
 use super::node::node;
 use super::objects::{admission_check, cohort, local_queue, resource_flavor, topology};
 use super::priority::priority_class;
-use super::problem::{NoteKind, Place, ProblemKind};
+use super::problem::{NoteKind, Place, ProblemKind, shorten};
 use super::spelling::did_you_mean;
 
 /// Most objects of one list.
@@ -116,9 +116,10 @@ fn task(object: &mut Object<'_>) -> Option<Task> {
         ("config.kueue.x-k8s.io", "Configuration") => {
             Some(Task::Skip("how the engine decides is not read from a file of queues"))
         }
-        (group, _) if group.ends_with("kueue.x-k8s.io") => {
+        (group, _) if group.ends_with(".kueue.x-k8s.io") => {
             kind_field.problem(ProblemKind::UnknownKind, || {
-                format!("is {kind:?}, which is not a kind of {group} known here; take it out")
+                let (kind, group) = (kind_field.shown(), shorten(group));
+                format!("is {kind}, which is not a kind of {group} known here; take it out")
             });
             None
         }
@@ -151,7 +152,7 @@ fn kueue_task(
             let meant = did_you_mean(kind, words.iter().copied());
             let known = words.join(", ");
             let mend = if meant.is_empty() { format!("; known are {known}") } else { meant };
-            format!("is {kind:?}, which Kueue does not have{mend}")
+            format!("is {}, which Kueue does not have{mend}", kind_field.shown())
         });
         return None;
     };

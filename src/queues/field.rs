@@ -9,12 +9,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::findings::{Findings, Kind};
-use super::problem::{NoteKind, Place, ProblemKind};
+use super::problem::{NoteKind, Place, ProblemKind, shorten};
 use super::source::describe;
 use super::spelling::did_you_mean;
 
-/// Longest part of a bad value that is repeated. Unit: characters.
-const SHOWN_CHARS_MAX: usize = 80;
+/// Longest name of a field that stands in a path as it is.
+const PLAIN_BYTES_MAX: usize = 64;
 
 /// The document that is read, and where findings go.
 #[derive(Debug, Clone, Copy)]
@@ -305,18 +305,11 @@ impl<'a> Object<'a> {
 
 /// The path of a field within `path`.
 fn join(path: &str, name: &str) -> String {
-    let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric());
+    let is_plain = (1..=PLAIN_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match (path, is_plain) {
         ("", true) => name.to_owned(),
         (_, true) => format!("{path}.{name}"),
         (_, false) => format!("{path}[{}]", shorten(&format!("{name:?}"))),
     }
-}
-
-fn shorten(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    shown
 }

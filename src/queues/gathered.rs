@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sluice_core::kueue::matching::Labels;
+use sluice_core::kueue::model::NamespaceSelector;
 use sluice_core::kueue::model::{AdmissionCheck, ClusterQueue, Cohort, ResourceFlavor, Topology};
 use sluice_core::kueue::name::CohortName;
 use sluice_core::kueue::snapshot::{COHORT_DEPTH_MAX, Setup};
@@ -16,6 +17,9 @@ use super::{LocalQueue, PriorityClass, Queues};
 
 /// Most ClusterQueues. Kueue's own large-scale test has 1,000.
 pub const QUEUES_MAX: usize = 10_000;
+
+/// Most cohorts of a circle that are named.
+const CIRCLE_SHOWN_MAX: usize = 40;
 
 /// The label with the name of its namespace, which Kubernetes sets on every one.
 const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
@@ -103,8 +107,10 @@ impl Gathered {
             });
         }
         self.tell_about_pods(&findings);
+        let documented = self.namespaces.keys().cloned().collect();
         self.name_namespaces();
         self.sort();
+        self.tell_about_namespaces(&documented, &findings);
         let (notes, notes_left_out) = findings.finish()?;
         let setup = Setup {
             flavors: self.flavors,
@@ -144,6 +150,32 @@ impl Gathered {
         }
         for (name, labels) in &mut self.namespaces {
             labels.insert(NAMESPACE_LABEL.to_owned(), name.clone());
+        }
+    }
+
+    /// LocalQueues in namespaces that their ClusterQueue does not let in. `documented` are those with a document.
+    fn tell_about_namespaces(&self, documented: &BTreeSet<String>, findings: &Findings) {
+        for local in &self.local_queues {
+            let target = self.queues.binary_search_by(|queue| queue.name.cmp(&local.queue));
+            let Some(queue) = target.ok().and_then(|found| self.queues.get(found)) else {
+                continue;
+            };
+            let labels = &self.namespaces[&local.namespace];
+            if queue.namespaces == NamespaceSelector::Nobody || queue.namespaces.admits(labels) {
+                continue;
+            }
+            let unique = format!("{}/{}", local.namespace, local.name);
+            let place = findings.place_of(Kind::LocalQueue, &unique);
+            let known = if documented.contains(&local.namespace) {
+                "mend one of the two"
+            } else {
+                "its labels are not known: add the Namespace, or mend the selector"
+            };
+            let message = format!(
+                "leads to ClusterQueue {:?}, whose namespaceSelector does not let the namespace {:?} in; {known}",
+                local.queue, local.namespace
+            );
+            findings.note(NoteKind::NamespaceNotAdmitted, place.as_ref(), message);
         }
     }
 
@@ -203,6 +235,8 @@ fn check_parents(parents: &BTreeMap<&CohortName, &CohortName>, findings: &Findin
             let Some(parent) = parents.get(last).copied() else { break 0 };
             if !on_path.insert(parent) {
                 report_cycle(&path, parent, findings);
+                // A circle has no top to count from; what hangs on it is told once it is mended.
+                heights.extend(path.drain(..).map(|name| (name, 0)));
                 break 0;
             }
             path.push(parent);
@@ -226,12 +260,15 @@ fn report_cycle(path: &[&CohortName], again: &CohortName, findings: &Findings) {
     let circle: Vec<&CohortName> = beginning.iter().chain(end).copied().collect();
     let place = findings.place_of(Kind::Cohort, circle[0].as_str());
     findings.problem(ProblemKind::CohortCycle, place.as_ref(), "spec.parentName", || {
-        let names: Vec<String> = circle.iter().map(|name| format!("{name:?}")).collect();
-        let first = &names[0];
-        format!(
-            "leads back to the cohort itself: {} -> {first}; take one parentName of them out",
-            names.join(" -> ")
-        )
+        let mut names: Vec<String> = circle.iter().map(|name| format!("{name:?}")).collect();
+        names.push(names[0].clone());
+        if names.len() > CIRCLE_SHOWN_MAX {
+            let more = names.len() - CIRCLE_SHOWN_MAX;
+            let middle = CIRCLE_SHOWN_MAX / 2;
+            names.splice(middle..middle + more, [format!("({more} more)")]);
+        }
+        let names = names.join(" -> ");
+        format!("leads back to the cohort itself: {names}; take one parentName of them out")
     });
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Owner {
     pub(super) has_cohort: bool,
     /// The field that names the cohort above it.
     pub(super) cohort_field: &'static str,
+    /// Whether it may lend more than its own quota: a cohort passes on what those below it lend.
+    pub(super) passes_on: bool,
 }
 
 /// Reads `resourceGroups`.
@@ -163,6 +165,7 @@ impl Seen {
         }
         if let (Some(lending), Some(nominal), Some(resource)) = (lending_limit, nominal, resource)
             && lending > nominal
+            && !self.owner.passes_on
         {
             lending_field.problem(ProblemKind::LendingAboveNominal, || {
                 let unit = Unit::of(resource);

@@ -1,7 +1,7 @@
 //! Names, label keys and values as Kubernetes takes them.
 
 use super::field::Field;
-use super::problem::ProblemKind;
+use super::problem::{ProblemKind, shorten};
 
 /// Longest name of an object. Unit: characters.
 const NAME_CHARS_MAX: usize = 253;
@@ -93,7 +93,7 @@ pub(super) fn is_label_key(field: &Field<'_>, key: &str) -> bool {
     let is_good = is_qualified_name(key);
     if !is_good {
         field.problem(ProblemKind::BadName, || {
-            format!("has the key {key:?}, which must be {QUALIFIED_NAME}")
+            format!("has the key {:?}, which must be {QUALIFIED_NAME}", shorten(key))
         });
     }
     is_good

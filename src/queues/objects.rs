@@ -126,7 +126,7 @@ pub(super) fn cohort(name: &str, version: Version, spec_field: &Field<'_>) -> Co
         }
         parent = parent.or(old);
     }
-    let owner = Owner { has_cohort: parent.is_some(), cohort_field: "parentName" };
+    let owner = Owner { has_cohort: parent.is_some(), cohort_field: "parentName", passes_on: true };
     let groups = groups(&spec.take("resourceGroups"), owner);
     let fair_weight = fair_weight(&spec.take("fairSharing"));
     spec.finish();

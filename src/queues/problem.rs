@@ -12,9 +12,9 @@ pub struct Place {
     pub document: usize,
     /// Line at which the document begins, from 1. 0 for the file as a whole.
     pub line: u64,
-    /// Its kind, as far as it says so.
+    /// Its kind, as far as it says so; the beginning of a long one.
     pub kind: Option<String>,
-    /// Its name, as far as it says so.
+    /// Its name, as far as it says so; the beginning of a long one.
     pub name: Option<String>,
 }
 
@@ -39,6 +39,18 @@ impl fmt::Display for Place {
             (None, _) => Ok(()),
         }
     }
+}
+
+/// Longest part of a bad value that is repeated. Unit: characters.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// `text`, or its beginning if it is long: nobody is helped by megabytes.
+pub(super) fn shorten(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// A word as it is, and anything else quoted so that it cannot disturb a terminal.
@@ -145,6 +157,8 @@ pub enum NoteKind {
     RoundedUp,
     /// A queue without a namespace selector: nobody may use it.
     AdmitsNobody,
+    /// A LocalQueue in a namespace that its ClusterQueue does not let in.
+    NamespaceNotAdmitted,
     /// A queue without quota: it admits nothing that asks for anything.
     NoQuota,
     /// A queue that is stopped.
@@ -171,6 +185,7 @@ impl NoteKind {
             Self::SkippedKind => "skipped-kind",
             Self::RoundedUp => "rounded-up",
             Self::AdmitsNobody => "admits-nobody",
+            Self::NamespaceNotAdmitted => "namespace-not-admitted",
             Self::NoQuota => "no-quota",
             Self::StoppedQueue => "stopped-queue",
             Self::InactiveCheck => "inactive-check",

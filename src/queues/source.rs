@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_saphyr::{Options, Spanned};
 
 use super::findings::Findings;
-use super::problem::{Place, ProblemKind};
+use super::problem::{Place, ProblemKind, shorten};
 
 /// Largest file. A queue takes about 1 kB, a node half of that.
 pub const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -100,9 +100,9 @@ fn options() -> Options {
     }
 }
 
-/// Kind and name, as far as the object says so.
+/// Kind and name, as far as the object says so; only the beginning of long ones.
 pub(super) fn describe(value: &Value) -> (Option<String>, Option<String>) {
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(shorten);
     let name = value.get("metadata").and_then(|metadata| metadata.get("name"));
     (text(value.get("kind")), text(name))
 }

@@ -249,11 +249,9 @@ impl<'s, 'w> Run<'s, 'w> {
                     }
                 }
                 Verdict::Evict { workload, reason: _ } => self.preempt(&workload),
-                Verdict::Wait { workload, reason, assignment: _, protected: _, alike } => {
-                    for key in alike.iter().chain([&workload]) {
-                        if let Some(&job) = self.by_key.get(key) {
-                            self.entries[job].waits = Some(reason);
-                        }
+                Verdict::Wait { workload, reason, assignment: _, protected: _ } => {
+                    if let Some(&job) = self.by_key.get(&workload) {
+                        self.entries[job].waits = Some(reason);
                     }
                 }
             }
@@ -320,7 +318,23 @@ impl<'s, 'w> Run<'s, 'w> {
         (self.watch)(self.now_ms, Happening::Preempted { job });
     }
 
+    /// The scheduler looks at one of several alike: the others wait for the same reason.
+    fn share_reasons(&mut self) {
+        for job in 0..self.entries.len() {
+            let entry = &self.entries[job];
+            let (State::Waiting, None) = (entry.state, entry.waits) else { continue };
+            let alike = self.scheduler.alike(&entry.workload.key);
+            let jobs: Vec<usize> =
+                alike.iter().filter_map(|key| self.by_key.get(key).copied()).chain([job]).collect();
+            let reason = jobs.iter().find_map(|&job| self.entries[job].waits);
+            for job in jobs {
+                self.entries[job].waits = self.entries[job].waits.or(reason);
+            }
+        }
+    }
+
     fn finish(mut self) -> Outcome {
+        self.share_reasons();
         for (job, entry) in self.entries.iter().enumerate() {
             let spec = &self.scenario.jobs[job];
             let (attempt, exit) = match entry.state {

@@ -96,7 +96,8 @@ impl Arbiter {
                 self.preempt(&name, &victims, held.as_ref(), &considered);
             }
             Verdict::Evict { workload, reason } => self.evict(&name_of(&workload), reason.code()),
-            Verdict::Wait { workload, reason, assignment, protected, alike } => {
+            Verdict::Wait { workload, reason, assignment, protected } => {
+                let alike = self.scheduler.alike(&workload);
                 let name = name_of(&workload);
                 let why = self.why_waiting(&name, reason, assignment.as_deref(), protected);
                 for name in std::iter::once(name).chain(alike.iter().map(name_of)) {

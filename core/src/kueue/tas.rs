@@ -10,6 +10,10 @@
 //! 2. choose the level and the domains that hold everything (`fit`, or `balanced` when switched on);
 //! 3. walk down level by level, using as few and as tight domains as possible (`descend`).
 //!
+//! Steps 1 and 2 look at every domain. Where pods are placed without a leader they are answered from memory instead
+//! (`memo`, `recall`): counts are kept by what the pods request, and only leaves that changed are counted again. What
+//! is free lies in tables that clones share (`table`), so that a clone costs next to nothing.
+//!
 //! Domains are integers: level by level, in the order of their full path. Comparing two of one level by name is
 //! comparing their numbers, and the children of a domain are a range. No string is touched after step 0.
 //! It owns neither quota nor queues, and nothing here depends on the order in which nodes are listed.
@@ -22,13 +26,17 @@ mod elastic;
 mod entropy;
 mod failure;
 mod fit;
+mod memo;
 mod model;
 mod node_match;
 mod nodes;
 mod order;
 mod place;
 mod plan;
+mod recall;
 mod replace;
+mod replace_several;
+mod shape;
 mod snapshot;
 mod subset;
 mod table;

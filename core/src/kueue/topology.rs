@@ -22,13 +22,38 @@ pub struct TopologyDemand<'a> {
 #[derive(Clone, Debug)]
 struct Wanted<'a> {
     request: PodSetRequest<'a>,
-    /// Where it is now and the node under it that broke, if only that is to be replaced.
-    replace: Option<(Placement, &'a str)>,
+    /// Where it is now and what broke under it, if only that is to be replaced.
+    replace: Option<(Placement, Broken<'a>)>,
+}
+
+/// Which nodes are to be replaced.
+#[derive(Clone, Debug)]
+enum Broken<'a> {
+    /// The one that broke first, as with Kueue. If more broke, no replacement is found.
+    First(&'a str),
+    /// All of them, by name.
+    All(Vec<&'a str>),
 }
 
 impl Wanted<'_> {
     fn name(&self) -> &PodSetName {
         &self.request.pod_set.name
+    }
+}
+
+impl<'a> Broken<'a> {
+    /// What is to be replaced under `placement`, if anything broke there.
+    fn under(placement: &Placement, workload: &'a Workload, all: bool) -> Option<Self> {
+        if !placement.domains.iter().any(|domain| workload.is_unhealthy(domain)) {
+            return None;
+        }
+        if !all {
+            return workload.unhealthy_nodes.first().map(|node| Self::First(node));
+        }
+        let mut nodes: Vec<&str> = workload.unhealthy_nodes.iter().map(String::as_str).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        Some(Self::All(nodes))
     }
 }
 
@@ -83,8 +108,7 @@ impl<'a> TopologyDemand<'a> {
             return;
         };
         let broken = assigned.placement.as_ref().and_then(|placement| {
-            let is_hit = placement.domains.iter().any(|domain| workload.is_unhealthy(domain));
-            workload.unhealthy_nodes.first().filter(|_| is_hit)
+            Broken::under(placement, workload, snapshot.replaces_several_nodes())
         });
         let is_done = assigned.placement.is_some() && broken.is_none();
         if assigned.count == 0 || is_done {
@@ -103,7 +127,7 @@ impl<'a> TopologyDemand<'a> {
         let mut request = PodSetRequest::new(pod_set);
         request.count = assigned.count;
         request.is_implied = is_implied;
-        let replace = broken.and_then(|node| Some((assigned.placement.clone()?, node.as_str())));
+        let replace = broken.and_then(|broken| Some((assigned.placement.clone()?, broken)));
         self.by_flavor.entry(flavor).or_default().push(Wanted { request, replace });
     }
 
@@ -167,7 +191,11 @@ fn replace_all(
         let Some((placement, broken)) = &wanted.replace else { continue };
         let request = wanted.request;
         let replace = ReplaceRequest { request, placement, is_owned_by_single_pod: false };
-        match topology.replace(&replace, broken, assumed) {
+        let replaced = match broken {
+            Broken::First(node) => topology.replace(&replace, node, assumed),
+            Broken::All(nodes) => topology.replace_several(&replace, nodes, assumed),
+        };
+        match replaced {
             Ok(replacement) => placements.push((wanted.name().clone(), replacement.placement)),
             Err(failure) => return Some((wanted.name().clone(), failure)),
         }

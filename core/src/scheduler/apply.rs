@@ -57,18 +57,11 @@ impl Scheduler {
                 if let Some((_, protection)) = &protected {
                     self.due_ms.insert(key.clone(), protection.until_ms);
                 }
-                let alike = match verdict.requeue {
-                    Some(requeue) => self.requeue(head, &verdict, requeue),
-                    None => Vec::new(),
-                };
+                if let Some(requeue) = verdict.requeue {
+                    self.requeue(head, &verdict, requeue);
+                }
                 let assignment = verdict.assignment.map(Box::new);
-                verdicts.push(Verdict::Wait {
-                    workload: key,
-                    reason,
-                    assignment,
-                    protected,
-                    alike,
-                });
+                verdicts.push(Verdict::Wait { workload: key, reason, assignment, protected });
                 false
             }
         }
@@ -83,16 +76,11 @@ impl Scheduler {
         self.places.insert(key, Place::Running);
     }
 
-    /// Puts `head` back; returns those that were parked with it because they would fare the same.
-    fn requeue(
-        &mut self,
-        mut head: Pending,
-        verdict: &cycle::Verdict,
-        reason: RequeueReason,
-    ) -> Vec<WorkloadKey> {
+    fn requeue(&mut self, mut head: Pending, verdict: &cycle::Verdict, reason: RequeueReason) {
         head.progress.clone_from(&verdict.progress);
-        let queue = self.queues.get_mut(&head.workload.queue);
-        queue.map(|queue| queue.requeue(head, reason)).unwrap_or_default()
+        if let Some(queue) = self.queues.get_mut(&head.workload.queue) {
+            queue.requeue(head, reason);
+        }
     }
 
     /// Makes the victims leave, and holds for the preemptor what they free if that rule is on.
@@ -221,5 +209,5 @@ fn wait(
     reason: PendingReason,
     protected: Option<(WorkloadKey, Protection)>,
 ) -> Verdict {
-    Verdict::Wait { workload, reason, assignment: None, protected, alike: Vec::new() }
+    Verdict::Wait { workload, reason, assignment: None, protected }
 }

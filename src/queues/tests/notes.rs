@@ -41,6 +41,31 @@ fn a_queue_that_admits_nothing_is_told() {
 }
 
 #[test]
+fn a_local_queue_in_a_namespace_that_is_not_let_in_is_told() {
+    let to = "clusterQueue: serving";
+    check_notes(
+        "clusterQueue: research",
+        to,
+        &expect![[
+            r#"[namespace-not-admitted] -: document 7, line 73 (LocalQueue "team-a"): leads to ClusterQueue "serving", whose namespaceSelector does not let the namespace "ml" in; its labels are not known: add the Namespace, or mend the selector"#
+        ]],
+    );
+    let namespace = |labels: &str| {
+        format!(
+            "{to}}}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: ml, labels: {{{labels}}}}}\nspec: {{finalizers: [kubernetes]"
+        )
+    };
+    check_notes("clusterQueue: research", &namespace("team: serving"), &expect![[""]]);
+    check_notes(
+        "clusterQueue: research",
+        &namespace("team: serving, stage: test"),
+        &expect![[
+            r#"[namespace-not-admitted] -: document 7, line 73 (LocalQueue "team-a"): leads to ClusterQueue "serving", whose namespaceSelector does not let the namespace "ml" in; mend one of the two"#
+        ]],
+    );
+}
+
+#[test]
 fn a_check_that_is_not_active_is_told() {
     check_notes(
         "spec: {controllerName: example.com/quota}",
@@ -95,10 +120,11 @@ fn a_cohort_with_one_member_is_told() {
 fn other_kinds_are_skipped_by_name() {
     check_notes(
         "metadata: {name: high}\nvalue: 1000",
-        "metadata: {name: high}\nvalue: 1000\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: Workload\nmetadata: {name: w}\n---\napiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration",
+        "metadata: {name: high}\nvalue: 1000\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n---\napiVersion: my-kueue.x-k8s.io/v1\nkind: Thing\n---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: Workload\nmetadata: {name: w}\n---\napiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration",
         &expect![[r#"
             [skipped-kind] -: document 9, line 83 (Deployment "web"): was skipped: it defines no queues
-            [skipped-kind] -: document 10, line 87 (Workload "w"): was skipped: it defines no queues
-            [skipped-kind] -: document 11, line 91 (Configuration without a name): was skipped: how the engine decides is not read from a file of queues"#]],
+            [skipped-kind] -: document 10, line 87 (Thing without a name): was skipped: it defines no queues
+            [skipped-kind] -: document 11, line 90 (Workload "w"): was skipped: it defines no queues
+            [skipped-kind] -: document 12, line 94 (Configuration without a name): was skipped: how the engine decides is not read from a file of queues"#]],
     );
 }

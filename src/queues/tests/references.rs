@@ -95,6 +95,17 @@ fn a_circle_of_cohorts_is_told_once_and_whole() {
 }
 
 #[test]
+fn a_circle_too_large_to_be_read_is_shortened() {
+    let names: Vec<String> = (0..100).map(|i| format!("c{i:02}")).collect();
+    let mut pairs: Vec<(&str, &str)> =
+        names.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    pairs.push(("c99", "c00"));
+    let told = told(&format!("{}{}", super::SAMPLE, cohorts(&pairs)));
+    assert!(told.contains("\"c19\" -> (61 more) -> \"c81\""), "{told}");
+    assert!(told.ends_with("\"c99\" -> \"c00\"; take one parentName of them out"), "{told}");
+}
+
+#[test]
 fn cohorts_nest_64_deep_and_no_deeper() {
     let names: Vec<String> = (0..66).map(|i| format!("c{i:02}")).collect();
     let pairs: Vec<(&str, &str)> =

@@ -1,8 +1,10 @@
 //! What is wrong although each field is possible: Kueue's rules of validation, and what is not done here.
 
 use expect_test::expect;
+use sluice_core::kueue::model::Quota;
 
-use super::check;
+use super::{changed, check, told};
+use crate::queues::parse;
 
 #[test]
 fn limits_need_a_cohort_and_lending_has_its_own() {
@@ -188,4 +190,16 @@ fn unknown_kinds_and_versions_are_told() {
             r#"[unknown-version] -: document 9, line 83 (PriorityClass "usual"): apiVersion is "scheduling.k8s.io/v1beta1" but must be scheduling.k8s.io/v1"#
         ]],
     );
+}
+
+#[test]
+fn a_cohort_may_lend_what_those_below_it_lend() {
+    let groups = "resourceGroups: [{coveredResources: [cpu], flavors: [{name: l4, resources: [{name: cpu, nominalQuota: 1, lendingLimit: 5}]}]}]";
+    let text = changed("  fairSharing: {weight: 2}", &format!("  {groups}"));
+    let cohorts = parse(&text).unwrap().setup.cohorts;
+    let quotas: Vec<_> = cohorts[0].groups[0].flavors[0].quotas.values().collect();
+    let quota = Quota { nominal: 1_000, borrowing_limit: None, lending_limit: Some(5_000) };
+    assert_eq!(quotas, [&quota]);
+    // Without a cohort above it there is nobody to lend to.
+    expect![[r#"[limit-without-cohort] -: document 5, line 61 (Cohort "all"): spec.resourceGroups[0].flavors[0].resources[0].lendingLimit is set, but there is no cohort to share with; set spec.parentName or take this out"#]].assert_eq(&told(&text.replace("  parentName: top\n", "")));
 }

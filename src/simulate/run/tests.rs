@@ -156,11 +156,12 @@ fn a_victim_that_ends_with_its_step_is_not_started_again() {
 #[test]
 fn what_can_never_run_is_reported_with_the_reason() {
     let jobs = vec![job("fits", 0, 0, 8, serving()), job("large", 0, 0, 9, serving())];
+    let jobs = jobs.into_iter().chain([job("as large", 1, 0, 9, serving())]).collect();
     let scenario = on_one_node(jobs);
     let outcome = run(&scenario, Mode::Drain);
     let summary = Summary::new(&scenario, Mode::Drain, &outcome);
-    assert_eq!((summary.total.workloads, summary.total.finished), (2, 1));
-    assert_eq!(summary.never_admitted, [("ExceedsMaxQuota", 1)].into());
+    assert_eq!((summary.total.workloads, summary.total.finished), (3, 1));
+    assert_eq!(summary.never_admitted, [("ExceedsMaxQuota", 2)].into());
 }
 
 #[test]

@@ -1,3 +1,7 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::*;
 use crate::kueue::fixture::pending;
 
@@ -86,4 +90,103 @@ fn a_changed_workload_is_queued_once() {
     assert_eq!(names(queue.active()), ["a"]);
     assert!(queue.remove(&WorkloadKey::new("", "a")).is_some());
     assert_eq!(names(queue.active()), own(&[]));
+}
+
+#[test]
+fn five_thousand_equals_wait_park_and_wake_as_one() {
+    let equals =
+        (0..5_000).map(|index| older(pending(&format!("w{index:04}"), "q", 0, 8), index)).collect();
+    let mut queue = queue_of(QueueingStrategy::BestEffortFifo, equals);
+    queue.push(Arc::new(pending("small", "q", -1, 1)));
+    let head = queue.pop().unwrap();
+    assert_eq!(head.workload.key, WorkloadKey::new("", "w0000"));
+    queue.requeue(head, RequeueReason::NoFit);
+    assert_eq!((names(queue.active()), queue.parked().count()), (own(&["small"]), 5_000));
+    assert!(queue.remove(&WorkloadKey::new("", "w2500")).is_some());
+    queue.wake();
+    assert_eq!((queue.active().count(), queue.parked().count()), (5_000, 0));
+    assert_eq!(queue.pop().unwrap().workload.key, WorkloadKey::new("", "w0000"));
+}
+
+/// A queue as it is defined: one list in order, one of what stepped aside, and every rule applied to all of them.
+#[derive(Default)]
+struct Plain {
+    active: Vec<Arc<Workload>>,
+    parked: BTreeMap<WorkloadKey, Arc<Workload>>,
+}
+
+impl Plain {
+    fn push(&mut self, workload: Arc<Workload>) {
+        self.remove(&workload.key);
+        self.active.push(workload);
+        self.active.sort_by_key(|w| {
+            (-w.effective_priority(), w.queued_at_ms(), w.uid.clone(), w.key.clone())
+        });
+    }
+
+    fn remove(&mut self, key: &WorkloadKey) {
+        self.active.retain(|workload| workload.key != *key);
+        self.parked.remove(key);
+    }
+
+    fn park_first(&mut self, with_equals: bool) {
+        let first = self.active.remove(0);
+        let (equals, others) = self.active.drain(..).partition(|other| {
+            with_equals && (other.priority, &other.pod_sets) == (first.priority, &first.pod_sets)
+        });
+        self.active = others;
+        let equals: Vec<Arc<Workload>> = equals;
+        self.parked.extend(equals.into_iter().chain([first]).map(|w| (w.key.clone(), w)));
+    }
+
+    fn wake(&mut self) {
+        for workload in std::mem::take(&mut self.parked).into_values() {
+            self.push(workload);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn classes_change_how_fast_a_queue_is_but_not_what_it_does(
+        steps in prop::collection::vec((0..8u8, 0..6u8, 0..2i32, 1..3i64, 0..4u64), 0..60),
+    ) {
+        let mut queue = PendingQueue::new(QueueingStrategy::BestEffortFifo);
+        let mut plain = Plain::default();
+        for (step, name, priority, gpus, created_at_ms) in steps {
+            let name = format!("w{name}");
+            match step {
+                0..=3 => {
+                    let workload = older(pending(&name, "q", priority, gpus), created_at_ms);
+                    let workload = Arc::new(workload);
+                    queue.push(Arc::clone(&workload));
+                    plain.push(workload);
+                }
+                4 | 5 => {
+                    if let Some(head) = queue.pop() {
+                        let reason = if step == 4 {
+                            RequeueReason::NoFit
+                        } else {
+                            RequeueReason::NamespaceMismatch
+                        };
+                        queue.requeue(head, reason);
+                        plain.park_first(step == 4);
+                    }
+                }
+                6 => {
+                    let key = WorkloadKey::new("", &name);
+                    queue.remove(&key);
+                    plain.remove(&key);
+                }
+                _ => {
+                    queue.wake();
+                    plain.wake();
+                }
+            }
+            let active: Vec<String> = plain.active.iter().map(|w| w.key.to_string()).collect();
+            let parked: Vec<String> = plain.parked.keys().map(ToString::to_string).collect();
+            prop_assert_eq!(names(queue.active()), active);
+            prop_assert_eq!(names(queue.parked()), parked);
+        }
+    }
 }

@@ -238,6 +238,11 @@ impl Snapshot {
         self.places_all
     }
 
+    /// Whether all broken nodes of a placement are replaced.
+    pub(in crate::kueue) fn replaces_several_nodes(&self) -> bool {
+        self.switches.replaces_several_nodes
+    }
+
     /// Of the flavors that one pod set was given, those whose topology decides where its pods go.
     pub(in crate::kueue) fn flavors_that_place<'f>(
         &self,

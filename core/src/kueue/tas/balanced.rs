@@ -164,7 +164,7 @@ impl Search<'_> {
     }
 
     fn prune_one(&mut self, domain: DomainId, threshold: i64) {
-        let fit = *self.fit(domain);
+        let fit = self.fit(domain);
         let clear: fn(&mut Fit) = if fit.slices < threshold {
             |fit| *fit = Fit { score: fit.score, ..Fit::default() }
         } else if fit.leaders > 0 && fit.slices_beside_leader < threshold {
@@ -216,7 +216,7 @@ impl Search<'_> {
             let fit = self.fit_mut(*domain);
             let leads = leaders > 0;
             let room =
-                if leads { Portion::Slices.beside_leader(fit) } else { Portion::Slices.of(fit) };
+                if leads { Portion::Slices.beside_leader(*fit) } else { Portion::Slices.of(*fit) };
             // Room below the threshold counts as negative: the domain then gets less, others more.
             let more = if leads || extra > 0 { (room - threshold).min(extra) } else { 0 };
             let slices = threshold + more;

@@ -1,11 +1,14 @@
 //! Step 1: how many pods, slices and leaders fit into every domain.
 
+use std::sync::Arc;
+
 use crate::kueue::workload::Requests;
 
 use super::assumed::Assumed;
 use super::failure::Exclusions;
+use super::memo::{Bare, Tables};
 use super::model::PodSetRequest;
-use super::node_match::{Misfit, NodeMatch};
+use super::node_match::{Misfit, NodeIndex, NodeMatch};
 use super::plan::Plan;
 use super::snapshot::{LeafRequest, Room, TasSnapshot};
 use super::tree::{DomainId, Tree, ix};
@@ -39,6 +42,7 @@ pub(super) struct Demand<'a> {
 }
 
 /// What fits where, and which leaves were left out.
+#[derive(Default)]
 pub(super) struct Counted {
     /// Domain by domain.
     pub(super) fits: Vec<Fit>,
@@ -46,10 +50,34 @@ pub(super) struct Counted {
 }
 
 /// Tally of left-out leaves by number; it becomes [`Exclusions`] at the end.
-struct Tally {
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
     taints: Vec<u32>,
     resources: Vec<u32>,
     excluded: Exclusions,
+}
+
+/// What became of a leaf in a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeafState {
+    /// No usable node is there: it does not exist.
+    Unusable,
+    /// The pods may not use it.
+    Misfit(Misfit),
+    /// It lies outside the domain that everything must lie in.
+    Outside,
+    /// Not even one pod fits, for lack of the resource at this position of the request.
+    Short(usize),
+    /// Some pods fit.
+    Open,
+}
+
+/// Counts leaves for one demand.
+pub(super) struct Counter {
+    node_match: NodeMatch,
+    nodes: Arc<NodeIndex>,
+    pod: LeafRequest,
+    leader: Option<LeafRequest>,
 }
 
 impl TasSnapshot {
@@ -65,45 +93,41 @@ impl TasSnapshot {
     }
 
     fn count_leaves(&self, demand: &Demand<'_>, fits: &mut [Fit]) -> Exclusions {
-        let node_match = NodeMatch::new(
-            &self.nodes,
-            demand.request,
-            &self.flavor.tolerations,
-            self.switches.respects_preferred_affinity,
-        );
-        let pod = self.leaf_request(&demand.request.pod_set.requests);
-        let leader = demand.leader.map(|per_pod| self.leaf_request(per_pod));
-        let assumed = demand.assumed.rows_in(self);
+        let counter = Counter::new(self, demand);
+        let tables = self.tables(demand);
         let within = demand.within.map(|domain| self.rows_under(domain));
-        let mut tally = Tally::new(node_match.untolerated.len(), pod.amounts.len());
+        let mut tally = counter.tally();
         let mut free = vec![0; self.column_count()];
         for (row, fit) in fits[ix(self.tree.first_leaf())..].iter_mut().enumerate() {
-            if !self.is_usable(row) {
-                continue;
-            }
-            tally.excluded.total_nodes += 1;
-            match node_match.judge(&self.nodes, row) {
-                Ok(score) => fit.score = score,
-                Err(misfit) => {
-                    tally.misfit(misfit);
-                    continue;
+            let state = match counter.judge(&tables, row) {
+                Err(state) => state,
+                Ok(score) => {
+                    fit.score = score;
+                    if within.as_ref().is_some_and(|rows| !rows.contains(&row)) {
+                        LeafState::Outside
+                    } else {
+                        read_free(&tables, row, &mut free);
+                        let (pod, leader) = (&counter.pod, counter.leader.as_ref());
+                        let scarcest = fit.count_leaf(pod, leader, &mut free);
+                        scarcest.map_or(LeafState::Open, LeafState::Short)
+                    }
                 }
-            }
-            if within.as_ref().is_some_and(|rows| !rows.contains(&row)) {
-                tally.excluded.topology_domain += 1;
-                continue;
-            }
-            self.read_free(row, demand.room, &mut free);
-            if let Some(taken) = assumed.get(&row) {
-                free.iter_mut()
-                    .zip(taken)
-                    .for_each(|(free, taken)| *free = free.saturating_sub(*taken));
-            }
-            if let Some(scarcest) = fit.count_leaf(&pod, leader.as_ref(), &mut free) {
-                tally.resources[scarcest] += 1;
+            };
+            tally.change(state, 1);
+        }
+        counter.exclusions(&tally)
+    }
+
+    /// The numbers that `demand` is to be counted in.
+    pub(super) fn tables(&self, demand: &Demand<'_>) -> Tables {
+        let mut used = self.used(demand.room.capacity).clone();
+        for (row, taken) in demand.assumed.rows_in(self) {
+            for (used, taken) in used.row_mut(row).iter_mut().zip(taken) {
+                *used = used.saturating_add(taken);
             }
         }
-        tally.into_exclusions(&node_match, &pod)
+        let left_out = if demand.room.is_healthy_only { &self.degraded } else { &self.unused };
+        Tables { capacity: self.capacity.clone(), used, left_out: left_out.clone() }
     }
 
     /// Whether a usable node lies at or below `domain`.
@@ -115,6 +139,87 @@ impl TasSnapshot {
     fn rows_under(&self, domain: DomainId) -> std::ops::Range<usize> {
         let leaves = self.tree.subtree(domain).pop().unwrap_or(0..0);
         self.row(leaves.start)..self.row(leaves.end)
+    }
+}
+
+/// Writes what is free in a leaf (by its row) to `free`, column by column.
+fn read_free(tables: &Tables, row: usize, free: &mut [i64]) {
+    let used = tables.used.row(row).iter().zip(tables.left_out.row(row));
+    let cells = tables.capacity.row(row)[1..].iter().zip(used);
+    for (free, (capacity, (used, left_out))) in free.iter_mut().zip(cells) {
+        *free = capacity.saturating_sub(*used).saturating_sub(*left_out);
+    }
+}
+
+impl Counter {
+    pub(super) fn new(snapshot: &TasSnapshot, demand: &Demand<'_>) -> Self {
+        let node_match = NodeMatch::new(
+            &snapshot.nodes,
+            demand.request,
+            &snapshot.flavor.tolerations,
+            snapshot.switches.respects_preferred_affinity,
+        );
+        Self {
+            node_match,
+            nodes: Arc::clone(&snapshot.nodes),
+            pod: snapshot.leaf_request(&demand.request.pod_set.requests),
+            leader: demand.leader.map(|per_pod| snapshot.leaf_request(per_pod)),
+        }
+    }
+
+    /// A tally of nothing yet.
+    pub(super) fn tally(&self) -> Tally {
+        Tally {
+            taints: vec![0; self.node_match.untolerated.len()],
+            resources: vec![0; self.pod.amounts.len()],
+            excluded: Exclusions::default(),
+        }
+    }
+
+    /// The leaf's score by preferred affinity, or why it is left out whatever is free there.
+    fn judge(&self, tables: &Tables, row: usize) -> Result<i64, LeafState> {
+        if tables.capacity.row(row)[0] == 0 {
+            return Err(LeafState::Unusable);
+        }
+        self.node_match.judge(&self.nodes, row).map_err(LeafState::Misfit)
+    }
+
+    /// What becomes of a leaf, and how many pods fit there, without a leader.
+    pub(super) fn count_bare(&self, tables: &Tables, row: usize) -> (LeafState, i64) {
+        if let Err(state) = self.judge(tables, row) {
+            return (state, 0);
+        }
+        let (capacity, used) = (&tables.capacity.row(row)[1..], tables.used.row(row));
+        let left_out = tables.left_out.row(row);
+        let count = self.pod.count(|column| {
+            capacity[column].saturating_sub(used[column]).saturating_sub(left_out[column])
+        });
+        let is_short = count.pods == 0;
+        (if is_short { LeafState::Short(count.scarcest) } else { LeafState::Open }, count.pods)
+    }
+
+    pub(super) fn exclusions(&self, tally: &Tally) -> Exclusions {
+        let mut excluded = tally.excluded.clone();
+        for (taint, count) in self.node_match.untolerated.iter().zip(&tally.taints) {
+            if let Some(taint) = taint
+                && *count > 0
+            {
+                *excluded.taints.entry(taint.clone()).or_insert(0) += count;
+            }
+        }
+        for ((name, _, _), count) in self.pod.amounts.iter().zip(&tally.resources) {
+            if *count > 0 {
+                excluded.resources.insert(name.clone(), *count);
+            }
+        }
+        excluded
+    }
+}
+
+impl From<Bare> for Fit {
+    fn from(Bare { slices, pods }: Bare) -> Self {
+        let (pods_beside_leader, slices_beside_leader) = (pods, slices);
+        Self { pods, slices, pods_beside_leader, slices_beside_leader, ..Self::default() }
     }
 }
 
@@ -189,35 +294,20 @@ pub(super) fn roll_up(
 }
 
 impl Tally {
-    fn new(taint_lists: usize, resources: usize) -> Self {
-        Self {
-            taints: vec![0; taint_lists],
-            resources: vec![0; resources],
-            excluded: Exclusions::default(),
+    /// Counts a leaf in (`by` 1) or out (`by` -1).
+    pub(super) fn change(&mut self, state: LeafState, by: i32) {
+        if state == LeafState::Unusable {
+            return;
         }
-    }
-
-    fn misfit(&mut self, misfit: Misfit) {
-        match misfit {
-            Misfit::Taint(list) => self.taints[list] += 1,
-            Misfit::NodeSelector => self.excluded.node_selector += 1,
-            Misfit::Affinity => self.excluded.affinity += 1,
+        let add = |count: &mut u32| *count = count.saturating_add_signed(by);
+        add(&mut self.excluded.total_nodes);
+        match state {
+            LeafState::Unusable | LeafState::Open => {}
+            LeafState::Misfit(Misfit::Taint(list)) => add(&mut self.taints[list]),
+            LeafState::Misfit(Misfit::NodeSelector) => add(&mut self.excluded.node_selector),
+            LeafState::Misfit(Misfit::Affinity) => add(&mut self.excluded.affinity),
+            LeafState::Outside => add(&mut self.excluded.topology_domain),
+            LeafState::Short(resource) => add(&mut self.resources[resource]),
         }
-    }
-
-    fn into_exclusions(mut self, node_match: &NodeMatch, pod: &LeafRequest) -> Exclusions {
-        for (taint, count) in node_match.untolerated.iter().zip(self.taints) {
-            if let Some(taint) = taint
-                && count > 0
-            {
-                *self.excluded.taints.entry(taint.clone()).or_insert(0) += count;
-            }
-        }
-        for ((name, _, _), count) in pod.amounts.iter().zip(self.resources) {
-            if count > 0 {
-                self.excluded.resources.insert(name.clone(), count);
-            }
-        }
-        self.excluded
     }
 }

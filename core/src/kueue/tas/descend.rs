@@ -7,7 +7,7 @@ use crate::kueue::workload::{PlacedDomain, Placement};
 use super::failure::Failure;
 use super::fit::Chosen;
 use super::order::{Portion, Search};
-use super::tree::{DomainId, Tree, ix};
+use super::tree::{DomainId, Tree};
 
 /// Where the pods of a pod set go, and its leader.
 pub(super) struct Placed {
@@ -85,7 +85,8 @@ impl Search<'_> {
     }
 
     fn recut(&mut self, domains: Range<DomainId>, slice_size: i64) {
-        for fit in &mut self.fits[ix(domains.start)..ix(domains.end)] {
+        for domain in domains {
+            let fit = self.fit_mut(domain);
             fit.slices = fit.pods / slice_size;
             fit.slices_beside_leader = fit.pods_beside_leader / slice_size;
         }
@@ -122,7 +123,7 @@ impl Search<'_> {
     fn assign(&mut self, domain: DomainId, left: i64, leaders: i64, load: &Load) -> (i64, i64) {
         let portion = load.portion;
         let fit = self.fit_mut(domain);
-        let room = if leaders > 0 { portion.beside_leader(fit) } else { portion.of(fit) };
+        let room = if leaders > 0 { portion.beside_leader(*fit) } else { portion.of(*fit) };
         let taken = room.min(left);
         fit.leaders = fit.leaders.min(leaders);
         fit.pods = taken * load.slice_size;

@@ -1,9 +1,9 @@
 //! Step 2: at which level, and in which domains of it, everything fits.
 
-use super::failure::{Failure, LayerFit};
+use super::failure::{Exclusions, Failure, LayerFit};
 use super::order::{Portion, Search};
 use super::plan::Strictness;
-use super::tree::{DomainId, ix};
+use super::tree::DomainId;
 
 /// The domains chosen, and their level.
 pub(super) struct Chosen {
@@ -18,14 +18,27 @@ impl Search<'_> {
     pub(super) fn choose(&self) -> Result<Chosen, Failure> {
         let mut level = self.plan.level;
         loop {
-            if let Some(domain) = self.choose_one(level) {
+            let one = match self.remembered {
+                Some(counts) => self.recall_one(counts, level),
+                None => self.choose_one(level),
+            };
+            if let Some(domain) = one {
                 return Ok(Chosen { level, domains: vec![domain] });
             }
             match self.plan.strictness {
-                Strictness::Required => return self.choose_required(level),
+                Strictness::Required => {
+                    return match self.remembered {
+                        Some(counts) => self.recall_required(counts, level),
+                        None => self.choose_required(level),
+                    };
+                }
                 Strictness::Preferred if level > 0 => level -= 1,
                 Strictness::Preferred | Strictness::Unconstrained => {
-                    return Ok(Chosen { level, domains: self.choose_several(level)? });
+                    let domains = match self.remembered {
+                        Some(counts) => self.recall_several(counts, level),
+                        None => self.choose_several(level),
+                    };
+                    return Ok(Chosen { level, domains: domains? });
                 }
             }
         }
@@ -115,8 +128,12 @@ impl Search<'_> {
         !self.is_least_free_first() && room >= needed
     }
 
-    fn does_not_fit(&self, level: usize, fits: i64) -> Failure {
-        let excluded = self.excluded.any().then(|| self.excluded.clone());
+    pub(super) fn does_not_fit(&self, level: usize, fits: i64) -> Failure {
+        let excluded = match self.remembered {
+            Some(counts) => counts.exclusions(),
+            None => self.excluded.clone(),
+        };
+        let excluded = Some(excluded).filter(Exclusions::any);
         if !self.plan.layers.is_empty() {
             return Failure::LayersDoNotFit { layers: self.layer_fits(level), excluded };
         }
@@ -138,10 +155,9 @@ impl Search<'_> {
             let at = self.tree.level_of(&layer.level)?.checked_sub(level)?;
             let size = i64::from(layer.size);
             let domains = below.get(at)?.clone();
-            let fits = self.fits[ix(domains.start)..ix(domains.end)].iter();
             Some(LayerFit {
                 level: layer.level.clone(),
-                fits: reported(fits.map(|fit| fit.pods / size).sum()),
+                fits: reported(domains.map(|domain| self.fit(domain).pods / size).sum()),
                 requested: reported(self.plan.count / size),
             })
         };

@@ -85,6 +85,8 @@ pub struct Switches {
     pub is_elastic: bool,
     /// Place on degraded devices only what finds no place without them (Kueue does not know them; off).
     pub avoids_degraded: bool,
+    /// Replace all broken nodes of a placement, not only a single one (Kueue replaces one; off).
+    pub replaces_several_nodes: bool,
 }
 
 /// How pods without any wish are placed.

@@ -102,12 +102,10 @@ impl NodeBook {
 
 impl Plot {
     pub(super) fn new(nodes_of_leaf: &[Vec<&Node>]) -> Self {
-        let mut plot = Self::default();
-        for (row, nodes) in nodes_of_leaf.iter().enumerate() {
-            plot.names.push(nodes.iter().map(|node| node.name.clone()).collect());
-            plot.rows.extend(nodes.iter().map(|node| (node.name.clone(), row)));
-        }
-        plot
+        let names = |nodes: &Vec<&Node>| nodes.iter().map(|node| node.name.clone()).collect();
+        let rows = nodes_of_leaf.iter().enumerate();
+        let rows = rows.flat_map(|(row, nodes)| nodes.iter().map(move |n| (n.name.clone(), row)));
+        Self { rows: rows.collect(), names: nodes_of_leaf.iter().map(names).collect() }
     }
 }
 

@@ -1,9 +1,11 @@
 //! In which order domains are taken, and which of several is the tightest that suffices.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::count::Fit;
 use super::failure::Exclusions;
+use super::memo::Counts;
 use super::model::{Switches, UnconstrainedOrder};
 use super::plan::{Plan, Strictness};
 use super::snapshot::TasSnapshot;
@@ -15,9 +17,13 @@ pub(super) struct Search<'a> {
     pub(super) tree: &'a Tree,
     pub(super) switches: Switches,
     pub(super) plan: &'a Plan,
-    pub(super) excluded: &'a Exclusions,
-    /// What fits into each domain; on the way down, what is assigned to it.
+    pub(super) excluded: Exclusions,
+    /// What fits into each domain; on the way down, what is assigned to it. Empty if it is remembered.
     pub(super) fits: Vec<Fit>,
+    /// What fits into each domain, if that is remembered.
+    pub(super) remembered: Option<&'a Counts>,
+    /// On the way down, what is assigned to domains of which it is remembered what fits.
+    pub(super) assigned: BTreeMap<DomainId, Fit>,
 }
 
 /// What is being handed out.
@@ -29,7 +35,7 @@ pub(super) enum Portion {
 
 impl Portion {
     /// How many fit.
-    pub(super) fn of(self, fit: &Fit) -> i64 {
+    pub(super) fn of(self, fit: Fit) -> i64 {
         match self {
             Self::Slices => fit.slices,
             Self::Pods => fit.pods,
@@ -37,7 +43,7 @@ impl Portion {
     }
 
     /// How many fit beside a leader.
-    pub(super) fn beside_leader(self, fit: &Fit) -> i64 {
+    pub(super) fn beside_leader(self, fit: Fit) -> i64 {
         match self {
             Self::Slices => fit.slices_beside_leader,
             Self::Pods => fit.pods_beside_leader,
@@ -49,12 +55,14 @@ impl Portion {
 type Rank = (Reverse<i64>, i64, i64, DomainId);
 
 impl Search<'_> {
-    pub(super) fn fit(&self, domain: DomainId) -> &Fit {
-        &self.fits[ix(domain)]
+    pub(super) fn fit(&self, domain: DomainId) -> Fit {
+        let Some(counts) = self.remembered else { return self.fits[ix(domain)] };
+        self.assigned.get(&domain).copied().unwrap_or_else(|| counts.fit(domain).into())
     }
 
     pub(super) fn fit_mut(&mut self, domain: DomainId) -> &mut Fit {
-        &mut self.fits[ix(domain)]
+        let Some(counts) = self.remembered else { return &mut self.fits[ix(domain)] };
+        self.assigned.entry(domain).or_insert_with(|| counts.fit(domain).into())
     }
 
     /// Whether the emptiest domain goes last (and none is searched for that fits best).

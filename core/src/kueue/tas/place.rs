@@ -8,6 +8,7 @@ use super::assumed::Assumed;
 use super::count::{Counted, Demand};
 use super::descend::Placed;
 use super::failure::Failure;
+use super::memo::Counts;
 use super::model::{Capacity, Outcome, PodSetOutcome, PodSetRequest};
 use super::order::Search;
 use super::plan::{Plan, Strictness, layers_of};
@@ -103,24 +104,53 @@ impl TasSnapshot {
         self.find_in(demand, &plan)
     }
 
-    fn find_in(&self, demand: &Demand<'_>, plan: &Plan) -> Result<Placed, Failure> {
-        let Counted { fits, excluded } = self.count(demand, plan);
-        let mut search = Search {
-            snapshot: self,
-            tree: &self.tree,
-            switches: self.switches,
-            plan,
-            excluded: &excluded,
-            fits,
-        };
-        if self.switches.is_balanced
-            && plan.strictness == Strictness::Preferred
-            && let Some(chosen) = search.choose_balanced()
-        {
+    pub(super) fn find_in(&self, demand: &Demand<'_>, plan: &Plan) -> Result<Placed, Failure> {
+        let is_balanced = self.switches.is_balanced && plan.strictness == Strictness::Preferred;
+        let has_scores =
+            self.switches.respects_preferred_affinity && !demand.request.preferred.is_empty();
+        let is_plain = demand.leader.is_none() && demand.within.is_none() && plan.count > 0;
+        if is_plain && !is_balanced && !has_scores {
+            let mut shelf = self.memo.open();
+            let counts = shelf.counts(self, demand, plan);
+            let search = self.search(plan, Counted::default(), Some(counts));
+            let chosen = search.choose()?;
+            return search.descend(chosen, false);
+        }
+        self.find_plainly(demand, plan, is_balanced)
+    }
+
+    /// Counts every domain for this one question.
+    pub(super) fn find_plainly(
+        &self,
+        demand: &Demand<'_>,
+        plan: &Plan,
+        is_balanced: bool,
+    ) -> Result<Placed, Failure> {
+        let mut search = self.search(plan, self.count(demand, plan), None);
+        if is_balanced && let Some(chosen) = search.choose_balanced() {
             return search.descend(chosen, true);
         }
         let chosen = search.choose()?;
         search.descend(chosen, false)
+    }
+
+    fn search<'s>(
+        &'s self,
+        plan: &'s Plan,
+        counted: Counted,
+        remembered: Option<&'s Counts>,
+    ) -> Search<'s> {
+        let Counted { fits, excluded } = counted;
+        Search {
+            snapshot: self,
+            tree: &self.tree,
+            switches: self.switches,
+            plan,
+            excluded,
+            fits,
+            remembered,
+            assigned: BTreeMap::new(),
+        }
     }
 
     /// The leaf that `values` of a placement name, going up to `level`.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::kueue::name::ResourceName;
 use crate::kueue::workload::{Placement, Requests, TopologyMode, TopologyRequest};
 
+use super::memo::Memo;
 use super::model::{Capacity, FlavorNodes, Node, OtherPod, PODS, Switches};
 use super::node_match::NodeIndex;
 use super::nodes::{NodeBook, OtherPods, Plot, Totals, columns_of};
@@ -33,7 +34,9 @@ pub struct TasSnapshot {
     /// What placed workloads take, in the same layout.
     used: Table,
     /// As `used` if no workload were placed.
-    unused: Table,
+    pub(super) unused: Table,
+    /// What was counted for earlier questions.
+    pub(super) memo: Arc<Memo>,
 }
 
 /// What some pods take on the leaves they are placed on, in the numbers of one snapshot and its clones.
@@ -118,6 +121,7 @@ impl TasSnapshot {
             degraded: unused.clone(),
             used: unused.clone(),
             unused,
+            memo: Arc::default(),
         };
         for (row, nodes) in nodes_of_leaf.iter().enumerate() {
             nodes.iter().for_each(|node| snapshot.count_offers(node, true));
@@ -158,8 +162,7 @@ impl TasSnapshot {
     /// `None` if there is no such leaf. Negative where more is in use than there is.
     #[must_use]
     pub fn free_in(&self, values: &[String]) -> Option<Requests> {
-        let mut free = vec![0; self.columns.len()];
-        self.read_free(self.row(self.find_leaf(values)?), Room::default(), &mut free);
+        let free = self.free(self.row(self.find_leaf(values)?));
         let offered = self.columns.keys().zip(free).zip(&self.totals.offers);
         let offered = offered.filter(|(_, offers)| **offers > 0);
         Some(offered.map(|((name, amount), _)| (name.clone(), amount)).collect())
@@ -228,11 +231,9 @@ impl TasSnapshot {
     /// Whether `usage` still fits into what is free, domain by domain.
     #[must_use]
     pub fn fits(&self, usage: &LeafUsage) -> bool {
-        let mut free = vec![0; self.columns.len()];
         !usage.is_partly_elsewhere
             && usage.leaves.iter().all(|(row, pods)| {
-                self.read_free(*row, Room::default(), &mut free);
-                self.is_usable(*row) && usage.request.count_in(&free).pods >= *pods
+                self.is_usable(*row) && usage.request.count_in(&self.free(*row)).pods >= *pods
             })
     }
 
@@ -244,17 +245,10 @@ impl TasSnapshot {
         }
     }
 
-    /// Writes what is free in a leaf (by its row) to `free`, column by column.
-    pub(super) fn read_free(&self, row: usize, room: Room, free: &mut [i64]) {
-        free.copy_from_slice(&self.capacity.row(row)[1..]);
-        for (free, used) in free.iter_mut().zip(self.used(room.capacity).row(row)) {
-            *free = free.saturating_sub(*used);
-        }
-        if room.is_healthy_only {
-            for (free, degraded) in free.iter_mut().zip(self.degraded.row(row)) {
-                *free = free.saturating_sub(*degraded);
-            }
-        }
+    /// What is free in a leaf (by its row), column by column.
+    fn free(&self, row: usize) -> Vec<i64> {
+        let cells = self.capacity.row(row)[1..].iter().zip(self.used.row(row));
+        cells.map(|(capacity, used)| capacity.saturating_sub(*used)).collect()
     }
 
     pub(super) fn column_count(&self) -> usize {
@@ -290,12 +284,22 @@ pub(super) struct LeafCount {
 impl LeafRequest {
     /// How many such pods fit into `free`. What nobody offers is 0, and less than nothing is nothing.
     pub(super) fn count_in(&self, free: &[i64]) -> LeafCount {
+        self.count(|column| free[column])
+    }
+
+    /// As [`LeafRequest::count_in`], asking for what is free column by column.
+    pub(super) fn count(&self, free: impl Fn(usize) -> i64) -> LeafCount {
         // Kueue counts in 32 bits; no node runs more pods than that, and sums over a cluster stay far from 64.
         const MOST: i64 = i32::MAX as i64;
         let mut count = LeafCount { pods: i64::MAX, scarcest: 0 };
         for (position, (_, column, amount)) in self.amounts.iter().enumerate() {
-            let free = column.map_or(0, |column| free[column]);
-            let pods = if *amount <= 0 { MOST } else { (free / amount).clamp(0, MOST) };
+            let free = column.map_or(0, &free);
+            let pods = match *amount {
+                ..=0 => MOST,
+                // Dividing takes a while, and many nodes are full.
+                amount if free < amount => 0,
+                amount => (free / amount).min(MOST),
+            };
             if pods < count.pods {
                 count = LeafCount { pods, scarcest: position };
             }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-/// Rows per chunk. A change copies one chunk if a clone shares it, some KiB.
+/// Rows per chunk. A change copies one chunk if a clone shares it (some KiB), and two tables are compared chunk by
+/// chunk (512 of them for 65,536 leaves).
 pub(super) const CHUNK_ROWS: usize = 128;
 
 type Chunk = Arc<[i64]>;
@@ -32,5 +33,19 @@ impl Table {
         let chunk = &mut Arc::make_mut(&mut self.chunks)[row / CHUNK_ROWS];
         let start = row % CHUNK_ROWS * self.width;
         &mut Arc::make_mut(chunk)[start..start + self.width]
+    }
+
+    /// Whether both are one table, changed in neither.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.chunks, &other.chunks)
+    }
+
+    /// Whether a chunk (by number) is one and the same in both, changed in neither.
+    pub(super) fn is_chunk_same(&self, other: &Self, chunk: usize) -> bool {
+        Arc::ptr_eq(&self.chunks[chunk], &other.chunks[chunk])
+    }
+
+    pub(super) fn chunk_count(&self) -> usize {
+        self.chunks.len()
     }
 }

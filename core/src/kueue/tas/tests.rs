@@ -3,8 +3,10 @@
 mod degraded;
 mod facts;
 mod matching;
+mod memory;
 mod moves;
 mod property;
+mod several;
 
 use crate::kueue::name::PodSetName;
 use crate::kueue::workload::{

@@ -128,6 +128,11 @@ impl Tree {
         self.leaves().start
     }
 
+    /// The leaf with this row in the capacity table.
+    pub(super) fn leaf(&self, row: usize) -> DomainId {
+        self.first_leaf() + id(row)
+    }
+
     pub(super) fn children(&self, domain: DomainId) -> Range<DomainId> {
         self.domains[ix(domain)].children.clone()
     }
@@ -205,7 +210,7 @@ fn leaves_by_path<'a>(
     named.dedup_by_key(|node| &node.name);
     let mut located: Vec<(Vec<&str>, &Node)> =
         named.into_iter().filter_map(|node| Some((path_of(flavor, node)?, node))).collect();
-    if leaves_are_nodes {
+    if leaves_are_nodes && shares_hostnames(&located) {
         drop_shadowed(&mut located);
         unify_hostnames(&mut located);
     }
@@ -218,6 +223,14 @@ fn leaves_by_path<'a>(
         }
     }
     leaves
+}
+
+/// Whether two nodes have one host name, which is rare.
+fn shares_hostnames(located: &[(Vec<&str>, &Node)]) -> bool {
+    let mut hostnames: Vec<&str> =
+        located.iter().filter_map(|(path, _)| path.last().copied()).collect();
+    hostnames.sort_unstable();
+    !hostnames.is_sorted_by(|a, b| a < b)
 }
 
 /// Of nodes with one host name, keeps those that are usable; the first, if none is.

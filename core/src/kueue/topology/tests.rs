@@ -164,6 +164,33 @@ fn a_broken_node_is_replaced_in_the_same_rack_or_the_workload_is_evicted() {
 }
 
 #[test]
+fn several_broken_nodes_are_replaced_only_where_that_is_switched_on() {
+    let decide_with = |replaces_several_nodes, node_count| {
+        let mut setup = setup(node_count, vec![queue("a", None, 64)]);
+        setup.placement.replaces_several_nodes = replaces_several_nodes;
+        setup.topologies[0].levels.insert(0, "row".to_owned());
+        for node in &mut setup.nodes {
+            node.labels.insert("row".to_owned(), "row0".to_owned());
+        }
+        setup.nodes.retain(|node| !["node0", "node2"].contains(&node.name.as_str()));
+        let mut workload = in_one_rack("w", "a", 0, 3);
+        workload.unhealthy_nodes = vec!["node2".to_owned(), "node0".to_owned()];
+        let mode = Some(TopologyMode::Required("row".to_owned()));
+        workload.pod_sets[0].topology =
+            Some(TopologyRequest { mode, ..TopologyRequest::default() });
+        let held = placed(workload, &["node0", "node1", "node2"]);
+        let head = (*held.workload).clone();
+        let mut snapshot = Snapshot::new(setup);
+        snapshot.insert(held);
+        decide(&snapshot, vec![head], &Options::classical()).remove(0).0
+    };
+    let evicted = Decision::Evict(crate::kueue::workload::EvictionReason::NodeFailures);
+    assert_eq!(nodes_of(&decide_with(true, 5)), ["node1", "node3", "node4"]);
+    assert_eq!(decide_with(true, 4), evicted);
+    assert_eq!(decide_with(false, 5), evicted);
+}
+
+#[test]
 fn flavors_that_share_nodes_see_each_others_pods() {
     let mut setup = setup(2, vec![queue("a", None, 16), queue("b", None, 16)]);
     let mut twin = flavor("a4");

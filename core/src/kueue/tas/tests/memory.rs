@@ -1,0 +1,154 @@
+//! What is remembered answers as if everything were counted for each question.
+
+use proptest::prelude::*;
+
+use super::unconstrained;
+use super::{BLOCK, RACK, flavor, node, on, pod_set, preferred, requests, required, sliced};
+use crate::kueue::tas::count::Demand;
+use crate::kueue::tas::failure::Failure;
+use crate::kueue::tas::model::HOSTNAME;
+use crate::kueue::tas::plan::layers_of;
+use crate::kueue::tas::snapshot::Room;
+use crate::kueue::tas::{
+    Assumed, Capacity, Node, PodSetRequest, Switches, TasSnapshot, UnconstrainedOrder,
+};
+use crate::kueue::workload::{Placement, PodSet, TopologyRequest};
+
+/// Up to 150 nodes, which is more than a chunk of a table and than a word of a set.
+fn clusters() -> impl Strategy<Value = Vec<Node>> {
+    let shape = (0..3usize, 0..4usize, 0..=8i64, any::<bool>(), 0..10u8);
+    prop::collection::vec(shape, 1..150).prop_map(|shapes| {
+        let mut nodes = Vec::new();
+        for (index, (block, rack, gpus, has_ssd, luck)) in shapes.into_iter().enumerate() {
+            let (block, rack) = (format!("b{block}"), format!("r{rack}"));
+            let mut node = node(&block, &rack, &format!("h{index:03}"), gpus);
+            node.labels.insert("disk".into(), if has_ssd { "ssd" } else { "hdd" }.into());
+            node.is_ready = luck > 0;
+            node.degraded = requests(&[("gpu", if luck == 1 { gpus } else { 0 })]);
+            nodes.push(node);
+        }
+        nodes
+    })
+}
+
+fn topologies() -> impl Strategy<Value = TopologyRequest> {
+    let level = || prop::sample::select(vec![BLOCK, RACK, HOSTNAME]);
+    prop_oneof![
+        level().prop_map(required),
+        level().prop_map(preferred),
+        Just(unconstrained()),
+        (1..4u32).prop_map(|size| sliced(required(BLOCK), &[(RACK, size)])),
+        (1..4u32).prop_map(|size| sliced(unconstrained(), &[(RACK, size)])),
+        (1..4u32).prop_map(|size| sliced(preferred(RACK), &[(HOSTNAME, size)])),
+        (1..4u32).prop_map(|size| sliced(preferred(BLOCK), &[(RACK, 2 * size), (HOSTNAME, size)])),
+    ]
+}
+
+fn pod_sets() -> impl Strategy<Value = PodSet> {
+    (topologies(), 1..30u32, 0..5i64, any::<bool>()).prop_map(
+        |(topology, slices, gpus, wants_ssd)| {
+            let size = topology.slice_layers.first().map_or(1, |layer| layer.size);
+            let mut pod_set = pod_set(slices * size, topology);
+            pod_set.requests = requests(&[("gpu", gpus)]);
+            if wants_ssd {
+                pod_set.node_selector = [("disk".to_owned(), "ssd".to_owned())].into();
+            }
+            pod_set
+        },
+    )
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Pods of so many GPUs come to a host, in one of two clones.
+    Add(usize, usize, u32, i64),
+    /// What came last to one of the clones leaves.
+    Remove(usize),
+    /// One clone becomes the other.
+    Clone(usize),
+    /// One clone is asked; this many pods are assumed on the first host.
+    Ask(usize, Box<PodSet>, Capacity, bool, u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let capacity = || prop::sample::select(vec![Capacity::Free, Capacity::Empty]);
+    let step = prop_oneof![
+        4 => (0..2usize, 0..150usize, 1..5u32, 0..4i64)
+            .prop_map(|(clone, host, pods, gpus)| Step::Add(clone, host, pods, gpus)),
+        1 => (0..2usize).prop_map(Step::Remove),
+        1 => (0..2usize).prop_map(Step::Clone),
+        8 => (0..2usize, pod_sets(), capacity(), any::<bool>(), 0..3u32).prop_map(
+            |(clone, pod_set, capacity, is_healthy_only, assumed)| {
+                Step::Ask(clone, Box::new(pod_set), capacity, is_healthy_only, assumed)
+            }
+        ),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+type Answer = Result<Placement, Failure>;
+
+/// The answer from memory, and the one that counts everything.
+fn ask(
+    snapshot: &TasSnapshot,
+    pod_set: &PodSet,
+    room: Room,
+    assumed: &Assumed,
+) -> (Answer, Answer) {
+    let request = PodSetRequest::new(pod_set);
+    let demand = Demand { request: &request, leader: None, within: None, room, assumed };
+    let layers = layers_of(pod_set.topology.as_ref());
+    let plan = snapshot.plan(&request, layers, false).unwrap();
+    let remembered = snapshot.find_in(&demand, &plan).map(|placed| placed.workers);
+    let plain = snapshot.find_plainly(&demand, &plan, false).map(|placed| placed.workers);
+    (remembered, plain)
+}
+
+proptest! {
+    #[test]
+    fn what_is_remembered_answers_as_what_is_counted_anew(
+        nodes in clusters(),
+        steps in steps(),
+        is_best_fit in any::<bool>(),
+    ) {
+        let unconstrained = if is_best_fit {
+            UnconstrainedOrder::BestFit
+        } else {
+            UnconstrainedOrder::LeastFree
+        };
+        let switches = Switches { unconstrained, ..Switches::default() };
+        let first = TasSnapshot::new(flavor(&[BLOCK, RACK, HOSTNAME]), switches, &nodes, &[]);
+        prop_assume!(first.leaf_count() > 0);
+        let mut clones = [first.clone(), first];
+        let mut added = [Vec::new(), Vec::new()];
+        for step in steps {
+            match step {
+                Step::Add(clone, host, pods, gpus) => {
+                    let host = format!("h{:03}", host % nodes.len());
+                    let placement = on(&[(host.as_str(), pods)]);
+                    let usage = clones[clone].usage_of(&placement, &requests(&[("gpu", gpus)]));
+                    clones[clone].add(&usage);
+                    added[clone].push(usage);
+                }
+                Step::Remove(clone) => {
+                    if let Some(usage) = added[clone].pop() {
+                        clones[clone].remove(&usage);
+                    }
+                }
+                Step::Clone(from) => {
+                    clones[1 - from] = clones[from].clone();
+                    added[1 - from] = added[from].clone();
+                }
+                Step::Ask(clone, pod_set, capacity, is_healthy_only, pods) => {
+                    let mut assumed = Assumed::default();
+                    if pods > 0 {
+                        assumed.add(&on(&[("h000", pods)]), &requests(&[("gpu", 1)]));
+                    }
+                    let room = Room { capacity, is_healthy_only };
+                    let (remembered, plain) = ask(&clones[clone], &pod_set, room, &assumed);
+                    prop_assert_eq!(remembered, plain);
+                }
+            }
+        }
+    }
+}
