@@ -26,5 +26,6 @@ mod preempt;
 mod process;
 mod restart;
 mod signal;
+mod simulate;
 mod state_files;
 mod trainer;
