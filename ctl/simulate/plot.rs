@@ -71,7 +71,7 @@ fn draw_utilisation(area: &Area<'_>, scenario: &Scenario, runs: &[Run]) -> Drawn
         .x_label_area_size(36)
         .y_label_area_size(56)
         .build_cartesian_2d(0.0..real(longest_ms - first_ms) / unit_ms, 0.0..100.0)?;
-    chart.configure_mesh().x_desc(unit).y_desc("% of capacity").draw()?;
+    chart.configure_mesh().max_light_lines(1).x_desc(unit).y_desc("% of capacity").draw()?;
     for run in runs {
         let color = color_of(run.summary.mode);
         let points = utilisation(scenario, run, first_ms);
@@ -126,7 +126,12 @@ fn draw_waiting(area: &Area<'_>, scenario: &Scenario, runs: &[Run]) -> Drawn {
         .x_label_area_size(36)
         .y_label_area_size(56)
         .build_cartesian_2d(0.0..longest, 0.0..100.0)?;
-    chart.configure_mesh().x_desc(unit).y_desc("% that waited at most").draw()?;
+    chart
+        .configure_mesh()
+        .max_light_lines(1)
+        .x_desc(unit)
+        .y_desc("% that waited at most")
+        .draw()?;
     for (index, class) in run.summary.classes.iter().take(CLASSES_MAX).enumerate() {
         let color = Palette99::pick(index).to_rgba();
         let points = waiting_of(scenario, run, &class.name);
@@ -171,6 +176,7 @@ fn draw_lost(area: &Area<'_>, scenario: &Scenario, runs: &[Run]) -> Drawn {
         .build_cartesian_2d(0.0..3.0, 0.0..most * 1.1)?;
     chart
         .configure_mesh()
+        .max_light_lines(1)
         .disable_x_mesh()
         .x_labels(4)
         .x_label_formatter(&|_| String::new())
