@@ -12,6 +12,7 @@ mod drain_events;
 mod drain_steps;
 mod engine;
 mod exits;
+mod explain;
 mod freeze;
 mod nodes;
 mod schedule;
@@ -39,6 +40,9 @@ use crate::unit::Time;
 use crate::workload::{Exit, Workload, WorkloadSpec};
 use engine::Holders;
 
+pub use explain::{
+    Change, Explanation, FlavorTried, QuotaLevel, Remedy, TOPOLOGY_FORMS, WHAT_IF_FORMS,
+};
 pub use snapshot::Snapshot;
 pub use usage::QueueUsage;
 pub use weigh::Candidate;

@@ -19,6 +19,50 @@ fn decision(sequence: u64, kind: &str, code: &str) -> pb::Decision {
     }
 }
 
+/// A queue without room, a cohort with some, and two ways out.
+fn outlook() -> pb::ExplainResponse {
+    let reason = |code: &str, message: &str| Some(fixtures::reason(code, message, ""));
+    let level = |name: &str, cohort, borrowing_limit, available| pb::QuotaLevel {
+        name: name.to_owned(),
+        cohort,
+        flavor: "a3".to_owned(),
+        resource: "nvidia.com/gpu".to_owned(),
+        nominal: 4,
+        borrowing_limit,
+        subtree: 4,
+        used: 2,
+        available,
+        ..pb::QuotaLevel::default()
+    };
+    let remedy = |what_if: &str, message: &str| pb::Remedy {
+        what_if: what_if.split_whitespace().map(str::to_owned).collect(),
+        reason: reason("x", message),
+        outcome: reason("would-be-admitted", "it would get devices now, on gpu-7"),
+        at: None,
+    };
+    pb::ExplainResponse {
+        what_if: vec!["priority=3".to_owned()],
+        outcome: reason("waiting-for-quota", "queue default uses 2 of 4 nvidia.com/gpu"),
+        decider: Some(pb::Decider {
+            kueue: "preemption-policy".to_owned(),
+            sluice: vec!["productive-floor".to_owned()],
+        }),
+        flavors: vec![pb::FlavorTried {
+            ranks: 1,
+            flavor: "a3".to_owned(),
+            mode: "NoFit".to_owned(),
+            chosen: false,
+            reasons: reason("flavor-lacks-quota", "1 more needed").into_iter().collect(),
+        }],
+        quota: vec![level("default", false, Some(0), 0), level("all", true, None, 2)],
+        remedies: vec![
+            remedy("", "wait another 5.0 s"),
+            remedy("without=train", "wait until train ends, or cancel it"),
+        ],
+        ..pb::ExplainResponse::default()
+    }
+}
+
 #[test]
 fn a_workload_that_waits() {
     let candidate = |name: &str, chosen, why: &str| pb::Candidate {
@@ -38,6 +82,7 @@ fn a_workload_that_waits() {
             candidate("train", true, "draining it loses least work"),
             candidate("other", false, "its priority 9 is not below -5"),
         ],
+        ..outlook()
     };
     check(
         &answer,
@@ -72,6 +117,7 @@ fn a_workload_that_was_drained() {
         decisions: (1..=23).map(|n| decision(n, "drain", "all-armed")).collect(),
         drains: vec![fixtures::drain()],
         candidates: Vec::new(),
+        ..pb::ExplainResponse::default()
     };
     check(
         &answer,

@@ -1,6 +1,7 @@
 //! The arbiter alone: inputs in, outputs out. What agents do in between is played by hand.
 
 mod drains;
+mod explain;
 mod nodes;
 mod policy;
 mod submit;

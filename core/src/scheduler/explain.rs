@@ -188,6 +188,8 @@ pub struct FlavorsTried {
     pub chosen: Vec<(ResourceName, FlavorChoice)>,
     /// Every flavor that was tried.
     pub attempts: Vec<Attempt>,
+    /// Why what was chosen cannot be had at once; empty if it can.
+    pub reasons: Vec<FlavorReason>,
 }
 
 /// The quota of one queue or cohort, for one resource of one flavor. Unit: as in `Requests`.
@@ -304,6 +306,7 @@ fn flavors_tried(assignment: &Assignment) -> Vec<FlavorsTried> {
         pods: pod_set.count,
         chosen: pod_set.flavors.clone().into_iter().collect(),
         attempts: pod_set.attempts.clone(),
+        reasons: pod_set.reasons.clone(),
     };
     assignment.pod_sets.iter().map(tried).collect()
 }

@@ -168,7 +168,7 @@ fn gives_room(remedy: &Remedy) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn every_remedy_does_what_it_says_when_it_is_really_applied(case in cases()) {
