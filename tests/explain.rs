@@ -17,6 +17,7 @@ kind: ClusterQueue
 metadata: {name: research}
 spec:
   cohort: team
+  namespaceSelector: {}
   preemption: {withinClusterQueue: LowerPriority}
   resourceGroups:
     - coveredResources: [nvidia.com/gpu]
@@ -29,6 +30,7 @@ kind: ClusterQueue
 metadata: {name: serving}
 spec:
   cohort: team
+  namespaceSelector: {}
   resourceGroups:
     - coveredResources: [nvidia.com/gpu]
       flavors:
@@ -140,7 +142,7 @@ fn a_full_queue_is_explained_with_every_way_out() {
             level("team", true, 0, 4, Value::Null, 2),
         ],
         "flavors": [{
-            "ranks": 1, "flavor": "any", "mode": "NoFit", "chosen": false, "reasons": [lacking],
+            "ranks": 1, "flavor": "any", "mode": "Preempt", "chosen": true, "reasons": [lacking],
         }],
         "preemptor": null,
         "candidates": [{

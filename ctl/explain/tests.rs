@@ -87,26 +87,46 @@ fn a_workload_that_waits() {
     check(
         &answer,
         &expect![[r#"
-        Workload eval\u{1b}[31m in queue default with priority -5: Pending for 42.0 s
+            Workload eval\u{1b}[31m in queue default with priority -5: Pending for 42.0 s
 
-        Why
-          Reason:    1 x 2 nvidia.com/gpu do not fit on the free devices (0 are free and usable) [waiting-for-devices]
-          Hint:      sluice get devices shows who holds what
-          Asks for:  2 nvidia.com/gpu
-          Quota:     2 of 4 nvidia.com/gpu are in use
-          Ahead:     1: other
-          Waited:    42.0 s
+            What if
+              Changed:  priority=3
+              Then:     queue default uses 2 of 4 nvidia.com/gpu [waiting-for-quota]
 
-        Who could make room
-              WORKLOAD   PRIORITY   DEVICES   AT RISK      COST         WHY
-          *   train      0          2         10.3 GPU-s   12.3 GPU-s   draining it loses least work
-              other      0          2         10.3 GPU-s   12.3 GPU-s   its priority 9 is not below -5
+            Why it waits
+              Reason:      1 x 2 nvidia.com/gpu do not fit on the free devices (0 are free and usable) [waiting-for-devices]
+              Hint:        sluice get devices shows who holds what
+              Asks for:    2 nvidia.com/gpu
+              Decided by:  Kueue's preemption-policy, and Sluice's productive-floor
+              Waited:      42.0 s
 
-        Decisions
-          AGO     KIND     IN   WHY
-          9m59s   submit   -    because [submitted]
-          9m58s   wait     -    because [waiting-behind]
-    "#]],
+            What would have to change
+              DO                                    THEN                                 --what-if
+              wait another 5.0 s                    it would get devices now, on gpu-7   -
+              wait until train ends, or cancel it   it would get devices now, on gpu-7   without=train
+
+            Quota
+              OF              FLAVOR   RESOURCE         NOMINAL   MAY BORROW   MAY LEND   WITH ALL BELOW   USED   AVAILABLE
+              queue default   a3       nvidia.com/gpu   4         0            all        4                2      0
+              cohort all      a3       nvidia.com/gpu   4         no limit     all        4                2      2
+
+            Flavors
+                  FLAVOR   RANKS   MODE    WHY
+                  a3       1       NoFit   1 more needed
+
+            Who could make room
+                  WORKLOAD   PRIORITY   DEVICES   AT RISK      COST         WHY
+              *   train      0          2         10.3 GPU-s   12.3 GPU-s   draining it loses least work
+                  other      0          2         10.3 GPU-s   12.3 GPU-s   its priority 9 is not below -5
+
+            Ahead of it
+              1: other
+
+            Decisions
+              AGO     KIND     IN   WHY
+              9m59s   submit   -    because [submitted]
+              9m58s   wait     -    because [waiting-behind]
+        "#]],
     );
 }
 
