@@ -158,7 +158,8 @@ fn why(sheet: &mut Sheet, view: &ExplainView) {
             sheet.field("Quota", quota);
         }
     }
-    sheet.optional("Decided by", view.decider.as_ref().map(sections::decided_by));
+    let decider = view.decider.as_ref().filter(|_| view.what_if.is_empty());
+    sheet.optional("Decided by", decider.map(sections::decided_by));
     sheet.optional("Waited", workload.waited_ms.map(span));
     sheet.optional("Resumes from", workload.resume_step.map(|step| format!("step {step}")));
     let missing = workload.nnodes.saturating_sub(u32::try_from(workload.ranks.len()).unwrap_or(0));

@@ -151,7 +151,7 @@ reasons! {
     /// There is room for it.
     WouldBeAdmitted { nodes: String } = "would-be-admitted", "it would get devices now, on {nodes}";
     /// There is room once others have given way.
-    WouldPreempt { victims: String, cost_device_ms: u64 } = "would-preempt", "it would get room from {victims}, by draining";
+    WouldPreempt { victims: String, cost_device_ms: u64 } = "would-preempt", "it would get room by draining {victims}";
     /// Its queue is strictly in order.
     WaitingBehind { queue: QueueName, first: WorkloadName } = "waiting-behind",
         "queue {queue} is strictly first in, first out, and {first} goes first",

@@ -14,6 +14,7 @@ pub(super) fn what_would_be(sheet: &mut Sheet, view: &ExplainView) {
     sheet.field("Changed", safe(&view.what_if.join(", ")));
     let outcome = view.outcome.as_ref();
     sheet.optional("Then", outcome.map(|o| format!("{} [{}]", safe(&o.message), safe(&o.code))));
+    sheet.optional("Decided by", view.decider.as_ref().map(decided_by));
 }
 
 /// What would help, quota and flavors; nothing where nothing is to be decided.

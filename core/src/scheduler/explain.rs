@@ -129,8 +129,8 @@ pub enum KueueRule {
     QuotaLimit,
     /// Which flavors suit the pods.
     FlavorChoice,
-    /// Where the pods must lie.
-    Topology,
+    /// Whether there is room for the pods, and where they must lie.
+    Placement,
     /// Whom the queue's preemption policy lets it take: nobody.
     PreemptionPolicy,
     /// Victims of the same queue.
@@ -156,7 +156,7 @@ impl KueueRule {
             Self::Borrowing => "borrowing",
             Self::QuotaLimit => "quota-limit",
             Self::FlavorChoice => "flavor-choice",
-            Self::Topology => "topology",
+            Self::Placement => "placement",
             Self::PreemptionPolicy => "preemption-policy",
             Self::WithinClusterQueue => "within-cluster-queue",
             Self::ReclaimWithinCohort => "reclaim-within-cohort",
@@ -331,8 +331,10 @@ fn kueue_rule(outcome: &Outcome, outlook: &Outlook) -> KueueRule {
         Outcome::Waits(Waiting::HeldOff { .. }) => fitting(),
         Outcome::Waits(Waiting::Protected(..)) => KueueRule::PreemptionPolicy,
         Outcome::Waits(Waiting::Lacks(reason)) => match reason {
-            PendingReason::TopologyPlacementFailed => KueueRule::Topology,
-            PendingReason::WaitingForQuota if lacks_places_alone(assignment) => KueueRule::Topology,
+            PendingReason::TopologyPlacementFailed => KueueRule::Placement,
+            PendingReason::WaitingForQuota if lacks_places_alone(assignment) => {
+                KueueRule::Placement
+            }
             PendingReason::WaitingForQuota => KueueRule::Quota,
             PendingReason::ExceedsMaxQuota => KueueRule::QuotaLimit,
             PendingReason::NoMatchingFlavor => KueueRule::FlavorChoice,

@@ -84,3 +84,23 @@ fn a_question_that_cannot_be_asked_is_refused_with_the_change_that_is_to_blame()
     assert_eq!(explain(&bench, "first", &[]), Ok(None));
     assert_eq!(explain(&bench, "nobody", &[]), Ok(None));
 }
+
+#[test]
+fn a_victim_and_its_preemptor_are_told_of_each_other() {
+    let mut bench = Bench::new(&["n1", "n2"], 2);
+    bench.submit(&Bench::spec("train", 0, 1, 2), &["n1", "n2"]);
+    bench.start("train");
+    bench.submit(&Bench::spec("serve", 5, 1, 2), &["n1", "n2"]);
+    // The preemptor holds: what it waits for is known, and why its victim was chosen.
+    let explanation = explain(&bench, "serve", &[]).unwrap().unwrap();
+    assert_eq!(explanation.outcome.code(), "waiting-for-drain");
+    assert_eq!(explanation.decider.kueue.as_str(), "within-cluster-queue");
+    assert_eq!(explanation.remedies, []);
+    let candidates: Vec<_> = explanation.candidates.iter().collect();
+    assert_eq!(candidates.len(), 1);
+    assert!(candidates[0].chosen, "{candidates:?}");
+    // With less priority nobody would have been taken.
+    assert_eq!(outcome(&bench, "serve", &["priority=0"]), "waiting-for-quota");
+    assert_eq!(bench.arbiter.makes_room_for(&name("train")), Some(&name("serve")));
+    assert_eq!(bench.arbiter.makes_room_for(&name("serve")), None);
+}

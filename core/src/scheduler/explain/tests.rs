@@ -246,7 +246,7 @@ fn a_topology_is_relaxed_by_one_level_if_that_is_enough() {
     submit(&mut scheduler, in_topology(gang("pair", "a", 0, (2, 4)), on_a_rack));
     let explanation = explain(&scheduler, "pair", &[]);
     assert_eq!(outcome(&explanation.outcome), "WaitingForQuota", "Kueue's word for it");
-    assert_eq!(explanation.decider.kueue, KueueRule::Topology);
+    assert_eq!(explanation.decider.kueue, KueueRule::Placement);
     assert_eq!(
         remedies(&explanation),
         [
