@@ -113,21 +113,21 @@ impl Arbiter {
             // A local queue leads to one that has quota.
             asked.spec.queue = queue;
         }
-        Ok(Some(self.in_our_words(&asked, changes, explained)))
+        Ok(Some(self.in_our_words(&asked, changes, &explained)))
     }
 
     fn in_our_words(
         &self,
         asked: &Workload,
         changes: &[Change],
-        explained: scheduler::Explanation,
+        explained: &scheduler::Explanation,
     ) -> Explanation {
         let quota = explained.quota.iter().map(|row| level(asked, row));
         let is_decided = self.scheduler.place(&key_of(&asked.spec.name)) == Some(Place::Holding);
         let outcome = match is_decided && changes.is_empty() {
             // Its victims have been chosen: what it waits for is known.
             true => asked.reason.clone(),
-            false => self.outcome(asked, &explained.outcome, Some(&explained)),
+            false => self.outcome(asked, &explained.outcome, Some(explained)),
         };
         let remedies = explained.remedies.iter().map(|remedy| self.remedy(asked, remedy));
         Explanation {
@@ -136,7 +136,7 @@ impl Arbiter {
             decider: explained.decider.clone(),
             flavors: explained.flavors.iter().flat_map(flavors::tried).collect(),
             quota: quota.collect(),
-            candidates: self.candidates_if(asked, changes, &explained),
+            candidates: self.candidates_if(asked, changes, explained),
         }
     }
 
