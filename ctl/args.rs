@@ -21,6 +21,7 @@ use crate::explain::ExplainArgs;
 use crate::get::GetArgs;
 use crate::paint::When;
 use crate::run::RunArgs;
+use crate::simulate::SimulateArgs;
 use crate::status::StatusArgs;
 use crate::up::UpArgs;
 use crate::{server, trainer};
@@ -102,6 +103,8 @@ pub(crate) enum Command {
     Unfreeze,
     /// Shows what checkpoint-drain is worth, on this machine in about a minute.
     Demo(DemoArgs),
+    /// Runs a cluster and a trace of workloads in virtual time, with and without draining.
+    Simulate(SimulateArgs),
     /// Looks at files of queues: what is wrong with them, or what they define.
     Config(ConfigArgs),
     /// Prints a completion script for a shell.

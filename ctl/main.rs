@@ -29,6 +29,7 @@ mod output;
 mod paint;
 mod run;
 mod server;
+mod simulate;
 mod status;
 mod table;
 mod text;
@@ -94,6 +95,7 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::Freeze(args) => done(control::freeze(global, args).await),
             Command::Unfreeze => done(control::unfreeze(global).await),
             Command::Demo(args) => demo::demo(global, args).await,
+            Command::Simulate(args) => done(simulate::simulate(global, &args)),
             Command::Version => done(control::version(global).await),
             Command::Config(args) => config::config(global, &args),
             Command::Completion(args) => done(completion(&args)),

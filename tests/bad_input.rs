@@ -118,10 +118,16 @@ fn socket_that_cannot_be_made_is_named() {
 
 const QUEUES: &str = "
 apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
+metadata:
+  name: any
+---
+apiVersion: kueue.x-k8s.io/v1beta1
 kind: ClusterQueue
 metadata:
   name: team
 spec:
+  namespaceSelector: {}
   preemption:
     withinClusterQueue: LowerPriority
   resourceGroups:

@@ -27,5 +27,6 @@ mod preempt;
 mod process;
 mod restart;
 mod signal;
+mod simulate;
 mod state_files;
 mod trainer;

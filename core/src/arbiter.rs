@@ -14,6 +14,7 @@ mod engine;
 mod exits;
 mod explain;
 mod freeze;
+mod messages;
 mod nodes;
 mod schedule;
 mod snapshot;
@@ -29,20 +30,21 @@ mod weigh;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::drain::Drain;
-use crate::id::{DeviceId, DrainId, LauncherId, NodeName, WorkerId, WorkloadName};
+use crate::id::{DeviceId, DrainId, NodeName, WorkerId, WorkloadName};
 use crate::kueue::snapshot::Setup;
 use crate::kueue::workload::Requests;
-use crate::protocol::{Device, DrainEvent, NodeReport, Order, WorkerReport};
+use crate::protocol::{Device, WorkerReport};
 use crate::queue::Queues;
 use crate::reason::Reason;
 use crate::scheduler::{Policy, Rules, Scheduler};
 use crate::unit::Time;
-use crate::workload::{Exit, Workload, WorkloadSpec};
+use crate::workload::Workload;
 use engine::Holders;
 
 pub use explain::{
     Change, Explanation, FlavorTried, QuotaLevel, Remedy, TOPOLOGY_FORMS, WHAT_IF_FORMS,
 };
+pub use messages::{Decision, DecisionKind, Input, Output, Reply};
 pub use snapshot::Snapshot;
 pub use usage::QueueUsage;
 pub use weigh::Candidate;
@@ -113,187 +115,6 @@ pub const WORKLOADS_MAX: usize = 50_000;
 pub const FINISHED_MAX: usize = 1_000;
 /// Most closed drains kept.
 pub const CLOSED_DRAINS_MAX: usize = 1_000;
-
-/// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
-    /// A launcher submits a rank. Answered by [`Reply::Submitted`].
-    Submit {
-        /// What it asks for.
-        spec: WorkloadSpec,
-        /// Which rank it will start.
-        rank: u32,
-        /// Who it is.
-        launcher: LauncherId,
-        /// Nodes on which it can start the worker.
-        nodes: BTreeSet<NodeName>,
-    },
-    /// A launcher watches its workload.
-    Attach {
-        /// The workload.
-        workload: WorkloadName,
-        /// The rank.
-        rank: u32,
-        /// The launcher.
-        launcher: LauncherId,
-    },
-    /// Its watch has ended.
-    Detach {
-        /// The workload.
-        workload: WorkloadName,
-        /// The rank.
-        rank: u32,
-        /// The launcher.
-        launcher: LauncherId,
-    },
-    /// A launcher tells how its worker ended. Answered by [`Reply::Exit`].
-    ReportExit {
-        /// The worker.
-        worker: WorkerId,
-        /// Who says so.
-        launcher: LauncherId,
-        /// How.
-        exit: Exit,
-    },
-    /// Answered by [`Reply::Cancelled`].
-    Cancel {
-        /// The workload.
-        workload: WorkloadName,
-    },
-    /// Make no new decisions. Answered by [`Reply::Frozen`].
-    Freeze {
-        /// Why, for people.
-        why: String,
-    },
-    /// Decide again.
-    Unfreeze,
-    /// An agent's stream is up.
-    AgentConnected {
-        /// Its node.
-        node: NodeName,
-    },
-    /// An agent's stream has ended or been silent for too long.
-    AgentDisconnected {
-        /// Its node.
-        node: NodeName,
-    },
-    /// What changed on a node.
-    NodeReport {
-        /// The node.
-        node: NodeName,
-        /// The changes.
-        report: NodeReport,
-    },
-    /// An agent on a drain.
-    DrainEvent {
-        /// The node it came from.
-        node: NodeName,
-        /// What it says.
-        event: DrainEvent,
-    },
-    /// Time has passed.
-    Tick,
-}
-
-/// What to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
-    /// Store this workload as it is now ([`Arbiter::workload`]) and tell its watchers.
-    SaveWorkload(WorkloadName),
-    /// Store this drain as it is now ([`Arbiter::drain`]).
-    SaveDrain(DrainId),
-    /// Remove the workload from the store.
-    ForgetWorkload(WorkloadName),
-    /// Remove the drain from the store.
-    ForgetDrain(DrainId),
-    /// Store, log and count a decision.
-    Decided(Decision),
-    /// Send an order. Whatever must be stored before it stands before it.
-    Send {
-        /// To the agent of this node.
-        node: NodeName,
-        /// The order.
-        order: Order,
-    },
-    /// Answer to the input.
-    Reply(Reply),
-    /// Give an [`Input::Tick`] at this time, or before.
-    WakeAt(Time),
-}
-
-/// Answer to an input that has one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    /// Accepted, or why not.
-    Submitted(Result<(), Reason>),
-    /// What the launcher does next: true to wait for re-admission, false to leave.
-    Exit {
-        /// Wait for the next admission?
-        wait: bool,
-        /// Why.
-        reason: Reason,
-    },
-    /// Cancelled, or why not.
-    Cancelled(Result<(), Reason>),
-    /// Frozen; so many drains were taken back.
-    Frozen {
-        /// Drains aborted.
-        aborted_drains: u32,
-    },
-}
-
-/// What kind of thing was decided. The metric label and the `kind` of the record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DecisionKind {
-    /// A workload was accepted or refused.
-    Submit,
-    /// It got devices.
-    Admit,
-    /// It waits, for a reason that is new.
-    Wait,
-    /// It changed phase for another reason.
-    Workload,
-    /// A victim was chosen.
-    Preempt,
-    /// A drain changed state.
-    Drain,
-    /// A node came, went or changed.
-    Node,
-    /// Decisions were frozen or go on.
-    Freeze,
-}
-
-impl DecisionKind {
-    /// Stable name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Submit => "submit",
-            Self::Admit => "admit",
-            Self::Wait => "wait",
-            Self::Workload => "workload",
-            Self::Preempt => "preempt",
-            Self::Drain => "drain",
-            Self::Node => "node",
-            Self::Freeze => "freeze",
-        }
-    }
-}
-
-/// A decision with its reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    /// What kind.
-    pub kind: DecisionKind,
-    /// About whom.
-    pub workload: Option<WorkloadName>,
-    /// In which drain.
-    pub drain: Option<DrainId>,
-    /// On which node.
-    pub node: Option<NodeName>,
-    /// Why.
-    pub reason: Reason,
-}
 
 /// A node as the arbiter knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]

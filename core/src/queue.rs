@@ -20,8 +20,7 @@ pub struct Queues {
     pub local: BTreeMap<QueueName, QueueName>,
 }
 
-/// Quota that nobody will ever use up, and that can still be added and multiplied without care:
-/// 2^53, the largest whole number that JSON readers agree on.
+/// Whole units of quota that nobody will ever use up: 2^53, the largest whole number that JSON readers agree on.
 pub const NO_LIMIT: i64 = 1 << 53;
 
 /// What the queue that is there without a file has. Other resources need a file.
@@ -32,7 +31,8 @@ impl Queues {
     /// The queue that there is without a file: "default", without limits; higher priority preempts lower.
     #[must_use]
     pub fn without_file() -> Self {
-        Self::single("default", &DEFAULT_RESOURCES.map(|resource| (resource, NO_LIMIT)))
+        let in_units = |resource| if resource == "cpu" { NO_LIMIT * 1_000 } else { NO_LIMIT };
+        Self::single("default", &DEFAULT_RESOURCES.map(|resource| (resource, in_units(resource))))
     }
 
     /// One queue of one flavor, in which higher priority preempts lower, with these nominal quotas in the engine's

@@ -1,4 +1,4 @@
-//! Queues as lines: one for each resource.
+//! Queues as lines: one for each resource of each flavor.
 
 use crate::table::Column;
 use crate::text::{NOTHING, or_dash, safe};
@@ -7,6 +7,7 @@ use crate::view::queue::{QueueView, UsageView};
 pub(super) const COLUMNS: &[Column] = &[
     Column::new("NAME"),
     Column::new("COHORT"),
+    Column::new("FLAVOR"),
     Column::new("RESOURCE"),
     Column::new("USED"),
     Column::new("NOMINAL"),
@@ -35,6 +36,7 @@ fn line(queue: &QueueView, usage: Option<&UsageView>) -> Vec<String> {
     vec![
         safe(&queue.name),
         or_dash(queue.cohort.as_deref().unwrap_or_default()),
+        or_nothing(usage.map(|u| safe(&u.flavor))),
         or_nothing(usage.map(|u| safe(&u.resource))),
         or_nothing(usage.map(|u| u.used.to_string())),
         or_nothing(usage.map(UsageView::nominal_words)),

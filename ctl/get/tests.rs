@@ -109,8 +109,8 @@ fn queues_have_a_line_for_each_resource() {
         &listing(Kind::Queues, items),
         true,
         &expect![[r#"
-        NAME      COHORT   RESOURCE         USED   NOMINAL   BORROW-LIMIT   PENDING   ADMITTED   PREEMPTS   LOCAL-QUEUES
-        default   -        nvidia.com/gpu   2      4         -              1         1          yes        -
+        NAME      COHORT   FLAVOR    RESOURCE         USED   NOMINAL   BORROW-LIMIT   PENDING   ADMITTED   PREEMPTS   LOCAL-QUEUES
+        default   -        default   nvidia.com/gpu   2      4         -              1         1          yes        -
     "#]],
     );
 }

@@ -31,6 +31,8 @@ pub(super) const NO_LIMIT: u64 = 1 << 53;
 /// Quota of one resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct UsageView {
+    /// The flavor whose quota it is.
+    pub(crate) flavor: String,
     /// The resource.
     pub(crate) resource: String,
     /// What belongs to the queue; `null`: there is no limit.
@@ -64,6 +66,7 @@ impl UsageView {
 
     fn of(usage: &pb::QueueUsage) -> Self {
         Self {
+            flavor: usage.flavor.clone(),
             resource: usage.resource.clone(),
             nominal: Some(usage.nominal).filter(|n| *n < NO_LIMIT),
             used: usage.used,

@@ -13,6 +13,7 @@ pub(crate) type Violation = String;
 /// Checks everything.
 pub(crate) fn check(world: &World) -> Result<(), Violation> {
     no_device_is_held_twice(world)?;
+    no_quota_is_exceeded(world)?;
     no_signal_comes_twice(world)?;
     nothing_is_released_early(world)?;
     epochs_never_go_back(world)
@@ -29,6 +30,18 @@ fn no_device_is_held_twice(world: &World) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+/// Live processes never have more devices than all queues have quota: there is nobody else to borrow from.
+fn no_quota_is_exceeded(world: &World) -> Result<(), Violation> {
+    let held: usize = world.live_workers().iter().map(|(_, _, devices)| devices.len()).sum();
+    let groups = world.config.queues.setup.queues.iter().flat_map(|queue| &queue.groups);
+    let quotas = groups.flat_map(|group| &group.flavors).flat_map(|flavor| flavor.quotas.values());
+    let quota: i64 = quotas.map(|quota| quota.nominal).sum();
+    if i64::try_from(held).is_ok_and(|held| held <= quota) {
+        return Ok(());
+    }
+    Err(format!("{held} devices are held; all queues have {quota}"))
 }
 
 /// At most one save signal and one SIGTERM to a process in one drain.

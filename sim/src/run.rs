@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use sluice_core::arbiter::Config;
 use sluice_core::checkpoint::CheckpointFormat;
 use sluice_core::drain::Drain;
-use sluice_core::id::{NodeName, ResourceName};
+use sluice_core::id::{NodeName, QueueName, ResourceName};
+use sluice_core::kueue::model::PreemptionPolicy;
 use sluice_core::queue::Queues;
+use sluice_core::scheduler::{Rule, Rules};
 use sluice_core::workload::{CheckpointSpec, SaveSignal, WorkloadSpec};
 
 use crate::checker;
@@ -71,10 +73,18 @@ fn build(seed: &Rng) -> World {
     let count = rng.range(1, 5);
     let nodes: Vec<NodeName> = (0..count).map(|i| name(&format!("node-{i}"))).collect();
     let gpu: ResourceName = name("nvidia.com/gpu");
-    let nominal = i64::try_from(count * 2).unwrap_or(i64::MAX);
-    let queues = Queues::single("default", &[(gpu.as_str(), nominal)]);
+    let mut policy = seed.child("policy");
+    let queues = queues(&mut policy, &gpu, count * 2);
+    let (mut rules, fair_sharing) = rules(&mut policy);
+    if queues.setup.queues.len() > 1 && !rules.is_on(Rule::HeldCapacity) {
+        // Two queues that take back what is theirs take it from each other for ever if nothing is held: Kueue's own
+        // way, and no end to wait for.
+        rules = Rules::all();
+    }
     let config = Config {
         queues,
+        rules,
+        fair_sharing,
         drain_deadline_ms: rng.range(5, 40) * 1_000,
         release_grace_ms: 2_000,
         productive_floor_ms: rng.range(0, 5) * 1_000,
@@ -85,6 +95,39 @@ fn build(seed: &Rng) -> World {
         add_workload(&mut world, &mut rng, index, &nodes, &gpu);
     }
     world
+}
+
+/// One queue with all devices, or with all but one; or two that share them in a cohort and take back what is theirs.
+fn queues(rng: &mut Rng, gpu: &ResourceName, devices: u64) -> Queues {
+    let nominal = |n: u64| [(gpu.as_str(), i64::try_from(n).unwrap_or(i64::MAX))];
+    match rng.range(0, 4) {
+        0 | 1 => Queues::single("default", &nominal(devices)),
+        2 => Queues::single("default", &nominal(devices - 1)),
+        _ => {
+            let own = rng.range(0, devices + 1);
+            let mut queues = Queues::single("default", &nominal(own));
+            let other = Queues::single("other", &nominal(devices - own));
+            queues.setup.queues.extend(other.setup.queues);
+            for queue in &mut queues.setup.queues {
+                queue.cohort = Some("all".into());
+                queue.preemption.reclaim_within_cohort = PreemptionPolicy::Any;
+            }
+            queues
+        }
+    }
+}
+
+/// Sluice's rules, some of them, or Kueue's alone; seldom with fair sharing.
+fn rules(rng: &mut Rng) -> (Rules, bool) {
+    match rng.range(0, 6) {
+        0 => (Rules::none(), false),
+        1 => {
+            let off = Rule::ALL.into_iter().filter(|_| rng.chance(300_000));
+            (off.fold(Rules::all(), Rules::without), false)
+        }
+        2 => (Rules::all(), true),
+        _ => (Rules::all(), false),
+    }
 }
 
 fn add_workload(
@@ -109,7 +152,7 @@ fn add_workload(
     let has_dir = !rng.chance(100_000);
     let spec = WorkloadSpec {
         name: name(&format!("job-{index}")),
-        queue: name("default"),
+        queue: queue_of(world, index),
         priority: i32::try_from(rng.range(0, 4)).unwrap_or(0) * 10,
         nnodes: ranks,
         resources: BTreeMap::from([(gpu.clone(), rng.range(1, 3))]),
@@ -137,6 +180,13 @@ fn add_workload(
         let submit_at = 1_000 + rng.range(0, 30_000);
         world.add(Launcher::new(spec.clone(), rank, reach.clone(), submit_at), program);
     }
+}
+
+/// The queues in turn.
+fn queue_of(world: &World, index: u64) -> QueueName {
+    let queues = &world.config.queues.setup.queues;
+    let position = usize::try_from(index).unwrap_or(0) % queues.len();
+    name(queues[position].name.as_str())
 }
 
 fn name<T: std::str::FromStr>(text: &str) -> T

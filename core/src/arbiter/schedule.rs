@@ -49,6 +49,15 @@ impl Arbiter {
             return;
         }
         self.tell_those_not_ready();
+        for _ in 0..ROUNDS_MAX {
+            if !self.decide() {
+                break;
+            }
+        }
+    }
+
+    /// One round of decisions; whether anybody got something. Whoever did may be a victim that was missing before.
+    fn decide(&mut self) -> bool {
         // Every decision is made afresh, so that one after a restart is the same.
         self.scheduler.wake_all();
         let mut scheduler = std::mem::replace(&mut self.scheduler, super::no_scheduler());
@@ -57,10 +66,13 @@ impl Arbiter {
         });
         self.scheduler = scheduler;
         self.retry_at = self.scheduler.retry_at_ms().map(Time);
+        let gives = |verdict: &Verdict| !matches!(verdict, Verdict::Wait { .. });
+        let has_given = verdicts.iter().any(gives);
         for verdict in verdicts {
             self.carry_out(verdict);
         }
         self.sync();
+        has_given
     }
 
     /// Higher priority first, then who was submitted first, then by name.
@@ -307,6 +319,9 @@ fn cost_of(considered: &[(WorkloadKey, Standing)], victim: &WorkloadName) -> u64
     let found = considered.iter().find(|(considered, _)| *considered == key);
     found.map_or(0, |(_, standing)| standing.cost_device_ms)
 }
+
+/// Most rounds of decisions in one step. Two do nearly always; the next step goes on where this one ends.
+const ROUNDS_MAX: usize = 8;
 
 /// How long after a submission its launcher's watch is expected.
 const LAUNCHER_EXPECTED_MS: u64 = 2_000;

@@ -34,6 +34,11 @@ impl Scheduler {
                     verdicts.push(wait);
                     return false;
                 }
+                if !self.is_free(&workload, &admission, now_ms) {
+                    self.requeue(head, &verdict, RequeueReason::LostToAnother);
+                    verdicts.push(wait(key, PendingReason::WaitingForPreemptedWorkloads, None));
+                    return false;
+                }
                 self.run(&workload, admission.clone(), now_ms);
                 verdicts.push(Verdict::Admit { workload: key, admission, was_held: false });
                 true
@@ -65,6 +70,14 @@ impl Scheduler {
                 false
             }
         }
+    }
+
+    /// Whether what `workload` would get is free now. Within one cycle Kueue counts with what victims chosen in it will
+    /// leave over; here nobody starts on that before they have left.
+    fn is_free(&self, workload: &Workload, admission: &Admission, now_ms: u64) -> bool {
+        let Some(queue) = self.snapshot.queue(&workload.queue) else { return false };
+        let running = Running::new(admitted(workload, admission.clone(), now_ms));
+        WhatIf::new(&self.snapshot).has_room(queue.node, &running.usage)
     }
 
     /// `workload` runs.

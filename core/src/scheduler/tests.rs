@@ -11,6 +11,7 @@ use crate::kueue::snapshot::Setup;
 use crate::kueue::workload::Workload;
 
 mod holds;
+mod property;
 mod thrash;
 
 const NOTHING: &dyn Fn(&Workload, &Workload) -> Standing = &|_, _| Standing::default();
