@@ -90,15 +90,15 @@ fn a_workload_that_waits() {
             Workload eval\u{1b}[31m in queue default with priority -5: Pending for 42.0 s
 
             What if
-              Changed:  priority=3
-              Then:     queue default uses 2 of 4 nvidia.com/gpu [waiting-for-quota]
+              Changed:     priority=3
+              Then:        queue default uses 2 of 4 nvidia.com/gpu [waiting-for-quota]
+              Decided by:  Kueue's preemption-policy, and Sluice's productive-floor
 
             Why it waits
-              Reason:      1 x 2 nvidia.com/gpu do not fit on the free devices (0 are free and usable) [waiting-for-devices]
-              Hint:        sluice get devices shows who holds what
-              Asks for:    2 nvidia.com/gpu
-              Decided by:  Kueue's preemption-policy, and Sluice's productive-floor
-              Waited:      42.0 s
+              Reason:    1 x 2 nvidia.com/gpu do not fit on the free devices (0 are free and usable) [waiting-for-devices]
+              Hint:      sluice get devices shows who holds what
+              Asks for:  2 nvidia.com/gpu
+              Waited:    42.0 s
 
             What would have to change
               DO                                    THEN                                 --what-if
