@@ -3,6 +3,7 @@
 //! Each call is one input or one look at the state, made by the task that owns it. Lists are cut
 //! where they would outgrow a message; `next` says where to go on.
 
+mod explain;
 mod lists;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::Instant;
 
+use sluice::wire::admin::changes;
 use sluice::wire::error::refusal;
 use sluice::wire::pb::admin_server;
 use sluice::wire::{PROTOCOL, WireError, field, pb};
@@ -37,10 +39,6 @@ const PATH_BYTES_MAX: usize = 4_096;
 const WHY_BYTES_MAX: usize = 1_024;
 /// Most decisions told by one Explain.
 const EXPLAIN_DECISIONS_MAX: usize = 64;
-/// Most drains told by one Explain.
-const EXPLAIN_DRAINS_MAX: usize = 16;
-/// Most candidates told by one Explain.
-const EXPLAIN_CANDIDATES_MAX: usize = 64;
 
 /// The service.
 #[derive(Debug, Clone)]
@@ -177,9 +175,12 @@ impl admin_server::Admin for AdminService {
     }
 
     async fn explain(&self, request: Request<pb::ExplainRequest>) -> Answer<pb::ExplainResponse> {
-        let name: WorkloadName = field::name("name", &request.into_inner().name)?;
+        let request = request.into_inner();
+        let name: WorkloadName = field::name("name", &request.name)?;
+        let changes = changes(&request).map_err(|reason| refusal(&reason))?;
         let about = name.clone();
-        let mut answer = self.handle.ask(move |view| explanation(view, &about)).await??;
+        let mut answer =
+            self.handle.ask(move |view| explain::answer(view, &about, &changes)).await??;
         let store = self.store.clone();
         let read = move || store.decisions_about(name.as_str(), EXPLAIN_DECISIONS_MAX);
         answer.decisions = on_disk(read).await?;
@@ -280,31 +281,6 @@ fn check_length(name: &str, bytes: usize, limit: usize) -> Result<(), WireError>
         return Ok(());
     }
     Err(WireError::new(name, format!("{bytes} bytes long"), format!("at most {limit} bytes")))
-}
-
-fn explanation(view: &View<'_>, name: &WorkloadName) -> Result<pb::ExplainResponse, Status> {
-    let workload = view.arbiter.workload(name).ok_or_else(|| no_such(name))?;
-    let concerns = |drain: &&sluice_core::drain::Drain| {
-        drain.victim == *name || drain.beneficiary.as_ref() == Some(name)
-    };
-    let mut drains: Vec<_> = view.arbiter.drains().values().filter(concerns).collect();
-    drains.sort_by_key(|drain| drain.planned_at);
-    let skipped = drains.len().saturating_sub(EXPLAIN_DRAINS_MAX);
-    let candidates = match workload.phase {
-        Phase::Pending => view.arbiter.candidates(name),
-        Phase::Admitted
-        | Phase::Running
-        | Phase::Draining
-        | Phase::Succeeded
-        | Phase::Failed
-        | Phase::Cancelled => Vec::new(),
-    };
-    Ok(pb::ExplainResponse {
-        workload: Some(view::workload(view, workload)),
-        decisions: Vec::new(),
-        drains: drains.into_iter().skip(skipped).map(Into::into).collect(),
-        candidates: candidates.iter().take(EXPLAIN_CANDIDATES_MAX).map(view::candidate).collect(),
-    })
 }
 
 fn status(arbiter: &Arbiter) -> pb::GetStatusResponse {

@@ -1,18 +1,23 @@
-//! `sluice explain`: why a workload waits, or was drained, and what that cost.
+//! `sluice explain`: why a workload waits, or was drained, what that cost, and what would have to change.
 
+mod sections;
 #[cfg(test)]
 mod tests;
+
+use std::cell::Cell;
 
 use clap::Args;
 use jiff::Timestamp;
 use sluice::wire::pb;
+use sluice_core::arbiter::Change;
 use sluice_core::id::WorkloadName;
+use tonic::Code;
 
 use crate::args::Global;
 use crate::ask;
 use crate::connect::{Arbiter, request};
 use crate::describe::{alternatives, timeline};
-use crate::failure::Failure;
+use crate::failure::{EXIT_USAGE, Failure};
 use crate::get::{phase, state};
 use crate::output::{self, Document, Format};
 use crate::paint::dim;
@@ -25,34 +30,59 @@ use crate::view::workload::WorkloadView;
 /// Most decisions that are shown to people; JSON has all that the arbiter sends.
 const DECISIONS_SHOWN_MAX: usize = 20;
 
-/// Says why a workload waits or was drained, and what that cost.
+/// Says why a workload waits or was drained, what that cost, and what would have to change.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Shown are: the reason and what can be done; the queue's quota; who is ahead; which running workloads
-could make room and what that would cost; each drain with the modes that were not taken and their
-numbers; what was at risk, lost and saved, in seconds of one GPU; the decisions in order.
+Shown are: the reason, and the rules that decided; what would have to change, each tried before it is
+shown; the quota of the queue and its cohorts; the flavors that were tried; which running workloads
+could make room and what that would cost; who is ahead; each drain with the modes that were not taken
+and their numbers; what was at risk, lost and saved, in seconds of one GPU; the decisions in order.
+
+What could be different (--what-if, may be repeated; nothing is changed by asking):
+  priority=N   nnodes=N   queue=NAME   resource:RESOURCE=N (per rank)   without=WORKLOAD
+  topology=required:LEVEL | preferred:LEVEL | unconstrained | none
+  quota:QUEUE/FLAVOR/RESOURCE=+N (or -N)   rule-off=RULE   rule-on=RULE
 
 Examples:
   sluice explain train-x7k2p
-  sluice explain train-x7k2p -o json | jq .drains[].account")]
+  sluice explain train-x7k2p --what-if priority=30
+  sluice explain train-x7k2p --what-if quota:research/a3/nvidia.com/gpu=+4 --what-if nnodes=2
+  sluice explain train-x7k2p -o json | jq '.remedies[] | [.what_if, .outcome.code]'")]
 pub(crate) struct ExplainArgs {
     /// The workload.
     name: WorkloadName,
+    /// What could be different, such as priority=30; may be repeated.
+    #[arg(long, value_name = "CHANGE", value_parser = parse_change)]
+    what_if: Vec<Change>,
     /// How to print it.
     #[arg(long, short, value_enum, default_value = "table", value_name = "FORMAT")]
     output: Format,
 }
 
+fn parse_change(text: &str) -> Result<Change, String> {
+    text.parse().map_err(|reason: sluice_core::reason::Reason| reason.to_string())
+}
+
 /// Runs `sluice explain`.
 ///
 /// # Errors
-/// The arbiter does not answer, or there is no such workload.
+/// The arbiter does not answer, or there is no such workload; exit status 64 for a what-if change that
+/// names what there is not.
 pub(crate) async fn explain(global: &Global, args: ExplainArgs) -> Result<(), Failure> {
     let arbiter = Arbiter::connect(global).await?;
     let mut admin = arbiter.admin();
-    let message = pb::ExplainRequest { name: args.name.to_string() };
-    let call = admin.explain(request(message, arbiter.timeout()));
-    let answer = arbiter.ask(&format!("could not explain {}", args.name), call).await?;
+    let what_if = args.what_if.iter().map(ToString::to_string).collect();
+    let message = pb::ExplainRequest { name: args.name.to_string(), what_if };
+    let is_bad_question = Cell::new(false);
+    let call = async {
+        let answer = admin.explain(request(message, arbiter.timeout())).await;
+        answer.inspect_err(|status| is_bad_question.set(status.code() == Code::InvalidArgument))
+    };
+    let answer = arbiter.ask(&format!("could not explain {}", args.name), call).await;
+    let answer = answer.map_err(|failure| {
+        let exit = if is_bad_question.get() { EXIT_USAGE } else { failure.exit };
+        Failure { exit, ..failure }
+    })?;
     let queues = ask::queues(&arbiter).await?;
     let view = ExplainView::of(&answer, &queues, Timestamp::now());
     if let Some(text) = output::encode(args.output, &Document::new("Explanation", &view))? {
@@ -64,13 +94,21 @@ pub(crate) async fn explain(global: &Global, args: ExplainArgs) -> Result<(), Fa
 fn render(view: &ExplainView) -> String {
     let mut text = headline(&view.workload);
     let mut sheet = Sheet::new();
-    sheet.section("Why");
+    sections::what_would_be(&mut sheet, view);
+    let is_waiting = view.workload.phase == "Pending";
+    sheet.section(if is_waiting { "Why it waits" } else { "Why" });
     why(&mut sheet, view);
+    sections::decision(&mut sheet, view);
     if !view.candidates.is_empty() {
         let rows: Vec<Vec<String>> = view.candidates.iter().map(candidate).collect();
         let titles = ["", "WORKLOAD", "PRIORITY", "DEVICES", "AT RISK", "COST", "WHY"];
-        sheet.section("Who could make room").table(&titles, &rows);
+        let title = match &view.preemptor {
+            Some(preemptor) => format!("Who could make room for {}", safe(preemptor)),
+            None => "Who could make room".to_owned(),
+        };
+        sheet.section(&title).table(&titles, &rows);
     }
+    sections::ahead(&mut sheet, &view.workload);
     for drain in &view.drains {
         sheet.section(&drain_headline(drain, &view.workload.name));
         drain_parts(&mut sheet, drain);
@@ -109,7 +147,8 @@ fn why(sheet: &mut Sheet, view: &ExplainView) {
         .map(|(name, n)| format!("{} {}", n.saturating_mul(workload.nnodes.into()), safe(name)))
         .collect();
     sheet.field("Asks for", or_dash(&asked.join(", ")));
-    for usage in view.queue.iter().flat_map(|q| &q.usage) {
+    let usage = view.queue.iter().filter(|_| view.quota.is_empty()).flat_map(|q| &q.usage);
+    for usage in usage {
         if workload.resources.contains_key(&usage.resource) {
             let (used, resource) = (usage.used, safe(&usage.resource));
             let quota = match usage.nominal {
@@ -119,10 +158,8 @@ fn why(sheet: &mut Sheet, view: &ExplainView) {
             sheet.field("Quota", quota);
         }
     }
-    if workload.ahead_count > 0 {
-        let names = safe(&workload.ahead.join(", "));
-        sheet.field("Ahead", format!("{}: {names}", workload.ahead_count));
-    }
+    let decider = view.decider.as_ref().filter(|_| view.what_if.is_empty());
+    sheet.optional("Decided by", decider.map(sections::decided_by));
     sheet.optional("Waited", workload.waited_ms.map(span));
     sheet.optional("Resumes from", workload.resume_step.map(|step| format!("step {step}")));
     let missing = workload.nnodes.saturating_sub(u32::try_from(workload.ranks.len()).unwrap_or(0));

@@ -98,7 +98,7 @@ impl Cluster {
     }
 
     pub(crate) fn explain(&self, name: &str) -> Option<pb::ExplainResponse> {
-        let message = request(pb::ExplainRequest { name: name.to_owned() });
+        let message = request(pb::ExplainRequest { name: name.to_owned(), what_if: Vec::new() });
         self.ask(|mut admin| async move { admin.explain(message).await })
     }
 

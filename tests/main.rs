@@ -20,6 +20,7 @@ mod cluster;
 mod config;
 mod ctl;
 mod drain;
+mod explain;
 mod node_api;
 mod partition;
 mod preempt;

@@ -149,7 +149,7 @@ async fn explain_tells_what_was_decided_about_a_workload() {
     let arbiter = InProcess::start().await;
     arbiter.admin().submit(submit("other")).await.unwrap();
     arbiter.admin().submit(submit("train")).await.unwrap();
-    let request = pb::ExplainRequest { name: "train".to_owned() };
+    let request = pb::ExplainRequest { name: "train".to_owned(), what_if: Vec::new() };
     let answer = arbiter.admin().explain(request).await.unwrap().into_inner();
     assert!(!answer.decisions.is_empty());
     assert!(answer.decisions.iter().all(|decision| decision.workload == "train"));

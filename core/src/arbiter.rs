@@ -12,6 +12,7 @@ mod drain_events;
 mod drain_steps;
 mod engine;
 mod exits;
+mod explain;
 mod freeze;
 mod messages;
 mod nodes;
@@ -40,6 +41,9 @@ use crate::unit::Time;
 use crate::workload::Workload;
 use engine::Holders;
 
+pub use explain::{
+    Change, Explanation, FlavorTried, QuotaLevel, Remedy, TOPOLOGY_FORMS, WHAT_IF_FORMS,
+};
 pub use messages::{Decision, DecisionKind, Input, Output, Reply};
 pub use snapshot::Snapshot;
 pub use usage::QueueUsage;

@@ -147,6 +147,50 @@ reasons! {
     /// Just submitted.
     Submitted = "submitted", "submitted";
 
+    // What would be, and what would help.
+    /// There is room for it.
+    WouldBeAdmitted { nodes: String } = "would-be-admitted", "it would get devices now, on {nodes}";
+    /// There is room once others have given way.
+    WouldPreempt { victims: String, cost_device_ms: u64 } = "would-preempt", "it would get room by draining {victims}";
+    /// Its queue is strictly in order.
+    WaitingBehind { queue: QueueName, first: WorkloadName } = "waiting-behind",
+        "queue {queue} is strictly first in, first out, and {first} goes first",
+        hint "explain that one; or let the queue be BestEffortFIFO";
+    /// It runs or has ended.
+    NothingToDecide { workload: WorkloadName } = "nothing-to-decide",
+        "nothing is to be decided about workload {workload} now: it runs, has ended, or not all of it is there",
+        hint "ask what-if of a workload that waits";
+    /// A question that cannot be asked.
+    BadWhatIf { change: String, why: String } = "bad-what-if", "what-if {change:?}: {why}";
+    /// More quota would do.
+    RaiseQuota { queue: QueueName, amounts: String } = "raise-quota", "give queue {queue} {amounts} more";
+    /// More priority would do.
+    RaisePriority { priority: i32, current: i32 } = "raise-priority", "give it priority {priority} instead of {current}";
+    /// A wider topology would do.
+    RelaxTopology { topology: String, current: String } = "relax-topology", "let it lie {topology} instead of {current}";
+    /// Fewer ranks would do.
+    FewerRanks { ranks: u32, current: u32 } = "fewer-ranks", "run it with {ranks} ranks instead of {current}";
+    /// The end of another workload would do.
+    WorkloadEnds { workload: WorkloadName } = "workload-ends", "wait until {workload} ends, or cancel it";
+    /// Time alone will do.
+    ProtectionEnds { workload: WorkloadName, rule: String, wait_ms: Ms } = "protection-ends",
+        "wait another {wait_ms:#}: until then {workload} is left alone (rule {rule})";
+    /// A flavor that can be had.
+    FlavorFits { flavor: String } = "flavor-fits", "there is room in flavor {flavor}";
+    /// A flavor that can be had if others give way.
+    FlavorNeedsVictims { flavor: String } = "flavor-needs-victims", "there is room in flavor {flavor} if others give way";
+    /// A flavor of which too much is in use.
+    FlavorLacksQuota { flavor: String, resource: ResourceName, missing: u64 } = "flavor-lacks-quota",
+        "{missing} more {resource} of flavor {flavor} would be needed; others use them";
+    /// A flavor of which there is not so much.
+    FlavorExceedsQuota { flavor: String, resource: ResourceName, requested: u64, maximum: u64 } = "flavor-exceeds-quota",
+        "{requested} {resource} of flavor {flavor} are asked for and the queue can never have more than {maximum}";
+    /// A flavor in which there is no place.
+    FlavorNotPlaced { flavor: String, failure: String, why: String } = "flavor-not-placed",
+        "there is quota in flavor {flavor} and no place: {why}";
+    /// A flavor that does not suit.
+    FlavorUnsuitable { flavor: String, mismatch: String, why: String } = "flavor-unsuitable", "flavor {flavor} does not suit: {why}";
+
     // Admission and running.
     /// Devices were free.
     AdmittedFree { nodes: String } = "admitted-free", "devices were free on {nodes}";

@@ -14,6 +14,7 @@
 //! its protection ends.
 
 mod apply;
+mod explain;
 mod groups;
 mod holds;
 mod outlook;
@@ -26,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::kueue::cycle::{self, CycleOutcome};
+use crate::kueue::model::QueueingStrategy;
 use crate::kueue::name::{QueueName, WorkloadKey};
 use crate::kueue::order::{Pending, PendingQueue};
 use crate::kueue::preempt::{self, Victim, Weighing};
@@ -34,6 +36,10 @@ use crate::kueue::snapshot::{Running, Setup, Snapshot};
 use crate::kueue::tas;
 use crate::kueue::workload::{Admission, Eviction, EvictionReason, Reservation, Workload};
 
+pub use explain::{
+    Change, ChangeError, Decider, Explanation, FlavorsTried, KueueRule, Outcome, QuotaRow, Remedy,
+    Waiting,
+};
 use groups::Groups;
 pub use holds::Hold;
 pub use outlook::Outlook;
@@ -419,6 +425,10 @@ impl Scheduler {
         let mut heads = Vec::new();
         for name in &self.news {
             let Some(queue) = self.queues.get_mut(name) else { continue };
+            let state = self.snapshot.queue(name);
+            // In a queue that is strictly in order nobody is looked at before its head has got something.
+            let is_strict = state.is_some_and(|s| s.spec.strategy == QueueingStrategy::StrictFifo);
+            let count = if is_strict { 1 } else { count };
             heads.extend(std::iter::from_fn(|| queue.pop()).take(count));
         }
         heads

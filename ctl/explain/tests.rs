@@ -19,6 +19,50 @@ fn decision(sequence: u64, kind: &str, code: &str) -> pb::Decision {
     }
 }
 
+/// A queue without room, a cohort with some, and two ways out.
+fn outlook() -> pb::ExplainResponse {
+    let reason = |code: &str, message: &str| Some(fixtures::reason(code, message, ""));
+    let level = |name: &str, cohort, borrowing_limit, available| pb::QuotaLevel {
+        name: name.to_owned(),
+        cohort,
+        flavor: "a3".to_owned(),
+        resource: "nvidia.com/gpu".to_owned(),
+        nominal: 4,
+        borrowing_limit,
+        subtree: 4,
+        used: 2,
+        available,
+        ..pb::QuotaLevel::default()
+    };
+    let remedy = |what_if: &str, message: &str| pb::Remedy {
+        what_if: what_if.split_whitespace().map(str::to_owned).collect(),
+        reason: reason("x", message),
+        outcome: reason("would-be-admitted", "it would get devices now, on gpu-7"),
+        at: None,
+    };
+    pb::ExplainResponse {
+        what_if: vec!["priority=3".to_owned()],
+        outcome: reason("waiting-for-quota", "queue default uses 2 of 4 nvidia.com/gpu"),
+        decider: Some(pb::Decider {
+            kueue: "preemption-policy".to_owned(),
+            sluice: vec!["productive-floor".to_owned()],
+        }),
+        flavors: vec![pb::FlavorTried {
+            ranks: 1,
+            flavor: "a3".to_owned(),
+            mode: "NoFit".to_owned(),
+            chosen: false,
+            reasons: reason("flavor-lacks-quota", "1 more needed").into_iter().collect(),
+        }],
+        quota: vec![level("default", false, Some(0), 0), level("all", true, None, 2)],
+        remedies: vec![
+            remedy("", "wait another 5.0 s"),
+            remedy("without=train", "wait until train ends, or cancel it"),
+        ],
+        ..pb::ExplainResponse::default()
+    }
+}
+
 #[test]
 fn a_workload_that_waits() {
     let candidate = |name: &str, chosen, why: &str| pb::Candidate {
@@ -38,30 +82,51 @@ fn a_workload_that_waits() {
             candidate("train", true, "draining it loses least work"),
             candidate("other", false, "its priority 9 is not below -5"),
         ],
+        ..outlook()
     };
     check(
         &answer,
         &expect![[r#"
-        Workload eval\u{1b}[31m in queue default with priority -5: Pending for 42.0 s
+            Workload eval\u{1b}[31m in queue default with priority -5: Pending for 42.0 s
 
-        Why
-          Reason:    1 x 2 nvidia.com/gpu do not fit on the free devices (0 are free and usable) [waiting-for-devices]
-          Hint:      sluice get devices shows who holds what
-          Asks for:  2 nvidia.com/gpu
-          Quota:     2 of 4 nvidia.com/gpu are in use
-          Ahead:     1: other
-          Waited:    42.0 s
+            What if
+              Changed:     priority=3
+              Then:        queue default uses 2 of 4 nvidia.com/gpu [waiting-for-quota]
+              Decided by:  Kueue's preemption-policy, and Sluice's productive-floor
 
-        Who could make room
-              WORKLOAD   PRIORITY   DEVICES   AT RISK      COST         WHY
-          *   train      0          2         10.3 GPU-s   12.3 GPU-s   draining it loses least work
-              other      0          2         10.3 GPU-s   12.3 GPU-s   its priority 9 is not below -5
+            Why it waits
+              Reason:    1 x 2 nvidia.com/gpu do not fit on the free devices (0 are free and usable) [waiting-for-devices]
+              Hint:      sluice get devices shows who holds what
+              Asks for:  2 nvidia.com/gpu
+              Waited:    42.0 s
 
-        Decisions
-          AGO     KIND     IN   WHY
-          9m59s   submit   -    because [submitted]
-          9m58s   wait     -    because [waiting-behind]
-    "#]],
+            What would have to change
+              DO                                    THEN                                 --what-if
+              wait another 5.0 s                    it would get devices now, on gpu-7   -
+              wait until train ends, or cancel it   it would get devices now, on gpu-7   without=train
+
+            Quota
+              OF              FLAVOR   RESOURCE         NOMINAL   MAY BORROW   MAY LEND   WITH ALL BELOW   USED   AVAILABLE
+              queue default   a3       nvidia.com/gpu   4         0            all        4                2      0
+              cohort all      a3       nvidia.com/gpu   4         no limit     all        4                2      2
+
+            Flavors
+                  FLAVOR   RANKS   MODE    WHY
+                  a3       1       NoFit   1 more needed
+
+            Who could make room
+                  WORKLOAD   PRIORITY   DEVICES   AT RISK      COST         WHY
+              *   train      0          2         10.3 GPU-s   12.3 GPU-s   draining it loses least work
+                  other      0          2         10.3 GPU-s   12.3 GPU-s   its priority 9 is not below -5
+
+            Ahead of it
+              1: other
+
+            Decisions
+              AGO     KIND     IN   WHY
+              9m59s   submit   -    because [submitted]
+              9m58s   wait     -    because [waiting-behind]
+        "#]],
     );
 }
 
@@ -72,6 +137,7 @@ fn a_workload_that_was_drained() {
         decisions: (1..=23).map(|n| decision(n, "drain", "all-armed")).collect(),
         drains: vec![fixtures::drain()],
         candidates: Vec::new(),
+        ..pb::ExplainResponse::default()
     };
     check(
         &answer,

@@ -26,7 +26,7 @@ pub(crate) struct QueueView {
 
 /// From here on a quota is no limit: what the arbiter's queues have where nobody set one, and what
 /// JSON readers can still hold exactly.
-const NO_LIMIT: u64 = 1 << 53;
+pub(super) const NO_LIMIT: u64 = 1 << 53;
 
 /// Quota of one resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -2,6 +2,7 @@
 //! arbiter's store: what goes out and comes back in is the same value.
 
 mod drain;
+mod explain;
 mod workload;
 
 use sluice_core::arbiter::Decision;
@@ -10,6 +11,7 @@ use sluice_core::unit::Time;
 use super::{field, pb};
 
 pub use drain::drain_state;
+pub use explain::{add_explanation, changes};
 pub use workload::phase;
 
 /// A decision with its place in the arbiter's sequence.

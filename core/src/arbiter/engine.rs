@@ -49,6 +49,12 @@ pub(super) fn quantity_of(resource: &name::ResourceName, amount: i64) -> u64 {
     u64::try_from(amount).unwrap_or(0).div_ceil(units)
 }
 
+/// An amount of the engine in whole units, rounded down.
+pub(super) fn whole_units(resource: &name::ResourceName, amount: i64) -> u64 {
+    let units = if resource.as_str() == "cpu" { 1_000 } else { 1 };
+    u64::try_from(amount).unwrap_or(0) / units
+}
+
 /// Ranks that reach the same nodes, by the first of them.
 pub(super) fn ranks_by_reach(workload: &Workload) -> Vec<Vec<u32>> {
     let mut by_reach: BTreeMap<&BTreeSet<NodeName>, Vec<u32>> = BTreeMap::new();

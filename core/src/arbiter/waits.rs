@@ -42,7 +42,7 @@ impl Arbiter {
         }
     }
 
-    fn why_protected(
+    pub(super) fn why_protected(
         &self,
         name: &WorkloadName,
         victim: &WorkloadName,
@@ -66,7 +66,7 @@ impl Arbiter {
         }
     }
 
-    fn why_queue(&self, workload: &Workload, reason: PendingReason) -> Reason {
+    pub(super) fn why_queue(&self, workload: &Workload, reason: PendingReason) -> Reason {
         let queue = workload.spec.queue.clone();
         let state = self.scheduler.snapshot().queue(&queue.as_str().into());
         match state.and_then(|state| state.inactive.as_ref()) {
@@ -75,7 +75,7 @@ impl Arbiter {
         }
     }
 
-    fn why_lacking(&self, workload: &Workload, lack: &FlavorReason) -> Reason {
+    pub(super) fn why_lacking(&self, workload: &Workload, lack: &FlavorReason) -> Reason {
         match lack {
             FlavorReason::InsufficientQuota { fr, missing: _ } => self.why_quota(workload, fr),
             FlavorReason::ExceedsMaxQuota { fr, requested, max } => Reason::ExceedsQuota {
@@ -137,7 +137,7 @@ impl Arbiter {
 }
 
 /// How near a flavor is to being had: more is nearer.
-fn nearness(reason: &FlavorReason) -> u8 {
+pub(super) fn nearness(reason: &FlavorReason) -> u8 {
     match reason {
         FlavorReason::Placement(_) => 3,
         FlavorReason::InsufficientQuota { .. } => 2,
@@ -154,7 +154,7 @@ fn nearness(reason: &FlavorReason) -> u8 {
     }
 }
 
-fn resource_of(fr: &FlavorResource) -> ResourceName {
+pub(super) fn resource_of(fr: &FlavorResource) -> ResourceName {
     fr.resource
         .as_str()
         .parse()

@@ -149,7 +149,7 @@ impl Arbiter {
         candidates
     }
 
-    fn candidate(
+    pub(super) fn candidate(
         &self,
         preemptor: &Workload,
         victim: &Workload,

@@ -27,6 +27,12 @@ impl Pending {
     }
 }
 
+/// Whether `a` goes before `b` in their queue: higher priority first, then longer waiting, then UID, then name.
+#[must_use]
+pub fn goes_before(a: &Workload, b: &Workload) -> bool {
+    classes::turn_of(a) < classes::turn_of(b)
+}
+
 /// Why a workload that was looked at goes back to its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequeueReason {

@@ -163,6 +163,14 @@ impl QuotaTree {
         }
     }
 
+    /// Gives `node` another quota of `fr` and forgets all usage; call [`QuotaTree::seal`], then count usage anew.
+    pub(super) fn replace_quota(&mut self, node: NodeId, fr: &FlavorResource, quota: Quota) {
+        self.nodes[node.index()].quotas.insert(fr.clone(), quota);
+        for node in &mut self.nodes {
+            node.usage.clear();
+        }
+    }
+
     /// The cohort above `node`.
     #[must_use]
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {

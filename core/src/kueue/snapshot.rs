@@ -1,5 +1,6 @@
 //! Everything one decision may look at: queues, cohorts, flavors and what runs, at one moment.
 
+mod change;
 mod cohorts;
 mod inactive;
 mod places;

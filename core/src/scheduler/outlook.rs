@@ -43,7 +43,7 @@ impl Scheduler {
     }
 
     /// The cluster as it was before victims were chosen for `key`.
-    fn before_hold(&self, key: &WorkloadKey) -> Option<(Snapshot, Arc<Workload>)> {
+    pub(super) fn before_hold(&self, key: &WorkloadKey) -> Option<(Snapshot, Arc<Workload>)> {
         let hold = self.hold_of(key)?;
         let mut snapshot = self.snapshot.clone();
         let held = snapshot.remove(key)?;

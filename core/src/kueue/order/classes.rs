@@ -9,9 +9,9 @@ use super::super::workload::{Requests, Workload};
 use super::Pending;
 
 /// Higher priority first, then longer waiting, then UID, then name.
-type Turn = (Reverse<i64>, u64, String, WorkloadKey);
+pub(super) type Turn = (Reverse<i64>, u64, String, WorkloadKey);
 
-fn turn_of(workload: &Workload) -> Turn {
+pub(super) fn turn_of(workload: &Workload) -> Turn {
     let priority = Reverse(workload.effective_priority());
     (priority, workload.queued_at_ms(), workload.uid.clone(), workload.key.clone())
 }

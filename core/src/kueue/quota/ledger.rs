@@ -95,6 +95,16 @@ impl<'a> Ledger<'a> {
         self.available_or_debt(node, fr).max(0)
     }
 
+    /// How much more quota `node` itself would need so that it could use `amount` more now; 0 if it can.
+    ///
+    /// Each unit of a queue's own quota is one unit more for it, whatever limits apply above it.
+    #[must_use]
+    pub fn shortage(&self, node: NodeId, fr: &FlavorResource, amount: i64) -> i64 {
+        let possible = self.tree.potential_available(node, fr);
+        let now = self.available_or_debt(node, fr);
+        amount.saturating_sub(now.min(possible)).max(0)
+    }
+
     /// As [`Ledger::available`], negative by what is used above quota.
     fn available_or_debt(&self, node: NodeId, fr: &FlavorResource) -> i64 {
         let this = &self.tree.nodes[node.index()];

@@ -43,6 +43,11 @@ impl Places {
         Self { outdated: flavors.keys().cloned().collect(), ..Self::default() }
     }
 
+    /// The trees of `flavors` have to be planted anew.
+    pub(super) fn outdate(&mut self, flavors: BTreeSet<FlavorName>) {
+        self.outdated.extend(flavors);
+    }
+
     fn add(&mut self, usage: &TopologyUsage, only: Option<&BTreeSet<FlavorName>>) {
         self.change(usage, only, TasSnapshot::add);
     }
@@ -131,7 +136,7 @@ impl Snapshot {
     }
 
     /// The same, to be changed. Outdated trees stay so: they are counted anew anyway.
-    fn places_mut(&mut self) -> &mut Places {
+    pub(super) fn places_mut(&mut self) -> &mut Places {
         if let Some(renewed) = self.renewed.take() {
             self.places = renewed;
         }
