@@ -464,8 +464,11 @@ impl Scheduler {
         let weigh = |preemptor: &Workload, running: &Running| {
             self.weigh(preemptor, running, now_ms, standing)
         };
-        let finds_cheapest = self.policy.rules.is_on(Rule::LostWork);
-        let weighing = Weighing { standing: &weigh, finds_cheapest };
+        let weighing = Weighing {
+            standing: &weigh,
+            finds_cheapest: self.policy.rules.is_on(Rule::LostWork),
+            follows_topology: self.policy.rules.is_on(Rule::TopologyVictims),
+        };
         cycle::run_cycle(snapshot, heads, &self.policy.options(Some(weighing)), now_ms)
     }
 

@@ -85,7 +85,11 @@ impl VictimPolicy<'_> {
 
     /// The same without looking for the cheapest: enough to know whether there are victims at all.
     pub(super) fn first_found(&self) -> Self {
-        let weighing = self.weighing.map(|weighing| Weighing { finds_cheapest: false, ..weighing });
+        let weighing = self.weighing.map(|weighing| Weighing {
+            finds_cheapest: false,
+            follows_topology: false,
+            ..weighing
+        });
         Self { rule: self.rule.clone(), weighing }
     }
 }
@@ -104,12 +108,17 @@ pub struct Weighing<'s> {
     pub standing: &'s dyn Fn(&Workload, &Running) -> Standing,
     /// Look for the set that costs least; else the order of candidates is Kueue's.
     pub finds_cheapest: bool,
+    /// Look also for sets whose members lie together, if pods must be placed.
+    pub follows_topology: bool,
 }
 
 impl fmt::Debug for Weighing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { standing: _, finds_cheapest } = self;
-        f.debug_struct("Weighing").field("finds_cheapest", finds_cheapest).finish_non_exhaustive()
+        let Self { standing: _, finds_cheapest, follows_topology } = self;
+        f.debug_struct("Weighing")
+            .field("finds_cheapest", finds_cheapest)
+            .field("follows_topology", follows_topology)
+            .finish_non_exhaustive()
     }
 }
 
