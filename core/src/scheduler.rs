@@ -16,6 +16,7 @@
 mod apply;
 mod groups;
 mod holds;
+mod nodes;
 mod outlook;
 mod policy;
 mod protect;
@@ -31,7 +32,6 @@ use crate::kueue::order::{Pending, PendingQueue};
 use crate::kueue::preempt::{self, Victim, Weighing};
 use crate::kueue::reason::PendingReason;
 use crate::kueue::snapshot::{Running, Setup, Snapshot};
-use crate::kueue::tas;
 use crate::kueue::workload::{Admission, Eviction, EvictionReason, Reservation, Workload};
 
 use groups::Groups;
@@ -224,18 +224,6 @@ impl Scheduler {
         self.preempted.insert(key, free_since_ms);
     }
 
-    /// A node is new or has changed.
-    pub fn set_node(&mut self, node: tas::Node) {
-        self.snapshot.set_node(node);
-        self.wake_all();
-    }
-
-    /// A node is gone.
-    pub fn remove_node(&mut self, name: &str) {
-        self.snapshot.remove_node(name);
-        self.wake_all();
-    }
-
     /// What is held for `key`.
     #[must_use]
     pub fn hold_of(&self, key: &WorkloadKey) -> Option<&Hold> {
@@ -355,15 +343,6 @@ impl Scheduler {
             return;
         };
         self.wake_group_of(&queue);
-    }
-
-    fn wake_group_of(&mut self, queue: &QueueName) {
-        for name in self.groups.of(queue) {
-            if let Some(queue) = self.queues.get_mut(name) {
-                queue.wake();
-                self.news.insert(name.clone());
-            }
-        }
     }
 
     /// Something changed that may help anybody: nodes, health.

@@ -16,7 +16,7 @@ use std::fmt;
 use super::flavor::Assignment;
 use super::name::{FlavorResource, WorkloadKey};
 use super::quota::NodeId;
-use super::snapshot::{QueueState, Running};
+use super::snapshot::{QueueState, Running, Snapshot};
 use super::topology::TopologyDemand;
 use super::whatif::WhatIf;
 use super::workload::{Usage, Workload};
@@ -199,6 +199,16 @@ pub(super) fn find_targets<'a>(
         None => candidates.take(whatif, claim),
         Some(weighing) => choice::find_targets(whatif, claim, &candidates, weighing),
     }
+}
+
+/// Whether anybody who runs could be preempted for `workload` of `queue`, by priority alone. If not, there is no victim,
+/// whatever rule and topology say.
+#[must_use]
+pub fn may_preempt_anybody(snapshot: &Snapshot, queue: &QueueState, workload: &Workload) -> bool {
+    let policies = &queue.spec.preemption;
+    let around = snapshot.lowest_priority_around(queue.node);
+    candidate::may_satisfy(policies.within_queue, workload, queue.lowest_priority())
+        || candidate::may_satisfy(policies.reclaim_within_cohort, workload, around)
 }
 
 /// Who may be preempted by the rule for `claim`, in Kueue's order; spared ones too.
