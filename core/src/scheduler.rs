@@ -17,11 +17,14 @@ mod apply;
 mod explain;
 mod groups;
 mod holds;
+mod nodes;
 mod outlook;
 mod policy;
 mod protect;
 #[cfg(test)]
 mod tests;
+mod verdict;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,10 +33,8 @@ use crate::kueue::cycle::{self, CycleOutcome};
 use crate::kueue::model::QueueingStrategy;
 use crate::kueue::name::{QueueName, WorkloadKey};
 use crate::kueue::order::{Pending, PendingQueue};
-use crate::kueue::preempt::{self, Victim, Weighing};
-use crate::kueue::reason::PendingReason;
+use crate::kueue::preempt::{self, Weighing};
 use crate::kueue::snapshot::{Running, Setup, Snapshot};
-use crate::kueue::tas;
 use crate::kueue::workload::{Admission, Eviction, EvictionReason, Reservation, Workload};
 
 pub use explain::{
@@ -45,6 +46,8 @@ pub use holds::Hold;
 pub use outlook::Outlook;
 pub use policy::{Policy, Rule, Rules};
 pub use protect::{History, Limits};
+use verdict::keep_last_waits;
+pub use verdict::{Place, Protection, Standing, Verdict};
 
 /// Heads of one queue that are looked at together if [`Rule::SeveralHeads`] is on. More make a cycle dearer without
 /// changing much: the next cycle follows at once.
@@ -53,99 +56,6 @@ const HEADS_MAX: usize = 8;
 /// Most cycles of one [`Scheduler::decide`]. Each decides about at least one workload that was not looked at since
 /// the last success, so that only a fault gets here.
 const CYCLES_MAX: usize = 1_000_000;
-
-/// What taking a workload away would cost, and what speaks against it now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Work lost and time to start again. Unit: device-milliseconds.
-    pub cost_device_ms: u64,
-    /// Work in no checkpoint now. Unit: device-milliseconds.
-    pub at_risk_device_ms: u64,
-    /// Until when it is left alone, and by which rule.
-    pub protected: Option<Protection>,
-    /// Whether it cannot be taken at all now, by whatever rule: it is only just starting, or out of reach.
-    pub cannot_leave: bool,
-    /// Once it was drained: how long what it needs must have been free before it gets it back. Unit: ms.
-    pub hold_off_ms: u64,
-}
-
-/// A workload is left alone for now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Protection {
-    /// When that ends. Unit: ms of the caller's clock.
-    pub until_ms: u64,
-    /// By which rule.
-    pub rule: Rule,
-}
-
-/// What is to be done, and what was found out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It runs from now on.
-    Admit {
-        /// The workload.
-        workload: WorkloadKey,
-        /// What it gets.
-        admission: Admission,
-        /// Whether it was held for the workload since its victims were chosen.
-        was_held: bool,
-    },
-    /// These are to go; [`Scheduler::left`] is due for each.
-    Preempt {
-        /// The workload that needs room.
-        workload: WorkloadKey,
-        /// Who gives way; those already leaving are marked.
-        victims: Vec<Victim>,
-        /// What it gets then, if that is held for it from now on.
-        held: Option<Admission>,
-        /// Everybody whom Kueue's rules allow to be taken for it, with what that would cost, in Kueue's order.
-        considered: Vec<(WorkloadKey, Standing)>,
-    },
-    /// It is to go because what it needs is broken; [`Scheduler::left`] is due.
-    Evict {
-        /// The workload.
-        workload: WorkloadKey,
-        /// Why.
-        reason: EvictionReason,
-    },
-    /// It waits.
-    Wait {
-        /// The workload.
-        workload: WorkloadKey,
-        /// Why.
-        reason: PendingReason,
-        /// The flavors looked at, and what each lacks, if it came to that.
-        assignment: Option<Box<crate::kueue::flavor::Assignment>>,
-        /// If somebody could give way but is left alone now: who, and until when.
-        protected: Option<(WorkloadKey, Protection)>,
-    },
-}
-
-impl Verdict {
-    /// The workload it is about.
-    #[must_use]
-    pub fn workload(&self) -> &WorkloadKey {
-        match self {
-            Self::Admit { workload, .. }
-            | Self::Preempt { workload, .. }
-            | Self::Evict { workload, .. }
-            | Self::Wait { workload, .. } => workload,
-        }
-    }
-}
-
-/// Where a workload stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
-    /// In its queue.
-    Waiting,
-    /// It has quota and places, and waits until its victims have left.
-    Holding,
-    /// It runs.
-    Running,
-    /// It runs and is to go.
-    Leaving,
-}
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -193,85 +103,6 @@ impl Scheduler {
             news: BTreeSet::new(),
             due_ms: BTreeMap::new(),
         }
-    }
-
-    /// What it decides on: everything that has quota, whether it runs, holds or leaves.
-    #[must_use]
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
-    }
-
-    /// The objects that define its queues.
-    #[must_use]
-    pub fn setup(&self) -> &Setup {
-        &self.setup
-    }
-
-    /// How it decides.
-    #[must_use]
-    pub fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    /// Where `key` stands; `None` if it is not known.
-    #[must_use]
-    pub fn place(&self, key: &WorkloadKey) -> Option<Place> {
-        self.places.get(key).copied()
-    }
-
-    /// Those that were preempted and wait, with since when what they need has been free.
-    #[must_use]
-    pub fn hold_offs(&self) -> &BTreeMap<WorkloadKey, Option<u64>> {
-        &self.preempted
-    }
-
-    /// `key` was preempted; what it needs has been free since then. For a scheduler that takes up where another ended.
-    pub fn restore_hold_off(&mut self, key: WorkloadKey, free_since_ms: Option<u64>) {
-        self.preempted.insert(key, free_since_ms);
-    }
-
-    /// A node is new or has changed.
-    pub fn set_node(&mut self, node: tas::Node) {
-        self.snapshot.set_node(node);
-        self.wake_all();
-    }
-
-    /// A node is gone.
-    pub fn remove_node(&mut self, name: &str) {
-        self.snapshot.remove_node(name);
-        self.wake_all();
-    }
-
-    /// What is held for `key`.
-    #[must_use]
-    pub fn hold_of(&self, key: &WorkloadKey) -> Option<&Hold> {
-        self.holds.get(key)
-    }
-
-    /// The workload `key` as it waits; `None` if it does not wait.
-    #[must_use]
-    pub fn waiting(&self, key: &WorkloadKey) -> Option<&Arc<Workload>> {
-        self.waiting.get(key)
-    }
-
-    /// Workloads of the queue of `key` that ask for the same as it, and wait for the same reason.
-    #[must_use]
-    pub fn alike(&self, key: &WorkloadKey) -> Vec<WorkloadKey> {
-        let queue = self.waiting.get(key).and_then(|workload| self.queues.get(&workload.queue));
-        let alike = queue.into_iter().flat_map(|queue| queue.alike(key));
-        alike.map(|pending| pending.workload.key.clone()).filter(|other| other != key).collect()
-    }
-
-    /// The workloads of `queue` that wait: those to be looked at, in order, then those that have stepped aside.
-    pub fn waiting_in(&self, queue: &QueueName) -> impl Iterator<Item = &Arc<Workload>> {
-        let queues = self.queues.get(queue).into_iter();
-        queues.flat_map(|queue| queue.active().chain(queue.parked())).map(|p| &p.workload)
-    }
-
-    /// When to decide again though nothing happens. Unit: ms of the caller's clock.
-    #[must_use]
-    pub fn retry_at_ms(&self) -> Option<u64> {
-        self.due_ms.values().copied().min()
     }
 
     /// `workload` waits from now on. Whether its queue is known; if not, it is not taken.
@@ -361,15 +192,6 @@ impl Scheduler {
             return;
         };
         self.wake_group_of(&queue);
-    }
-
-    fn wake_group_of(&mut self, queue: &QueueName) {
-        for name in self.groups.of(queue) {
-            if let Some(queue) = self.queues.get_mut(name) {
-                queue.wake();
-                self.news.insert(name.clone());
-            }
-        }
     }
 
     /// Something changed that may help anybody: nodes, health.
@@ -474,8 +296,11 @@ impl Scheduler {
         let weigh = |preemptor: &Workload, running: &Running| {
             self.weigh(preemptor, running, now_ms, standing)
         };
-        let finds_cheapest = self.policy.rules.is_on(Rule::LostWork);
-        let weighing = Weighing { standing: &weigh, finds_cheapest };
+        let weighing = Weighing {
+            standing: &weigh,
+            finds_cheapest: self.policy.rules.is_on(Rule::LostWork),
+            follows_topology: self.policy.rules.is_on(Rule::TopologyVictims),
+        };
         cycle::run_cycle(snapshot, heads, &self.policy.options(Some(weighing)), now_ms)
     }
 
@@ -516,18 +341,4 @@ impl Scheduler {
 fn admitted(workload: &Workload, admission: Admission, now_ms: u64) -> Arc<Workload> {
     let reservation = Some(Reservation { at_ms: now_ms, is_admitted: true, admission });
     Arc::new(Workload { reservation, eviction: None, ..workload.clone() })
-}
-
-/// Of what was said about one workload, that it waits counts only if it was said last.
-fn keep_last_waits(verdicts: Vec<Verdict>) -> Vec<Verdict> {
-    let mut later = BTreeSet::new();
-    let mut kept: Vec<Verdict> = Vec::with_capacity(verdicts.len());
-    for verdict in verdicts.into_iter().rev() {
-        let is_last = later.insert(verdict.workload().clone());
-        if is_last || !matches!(verdict, Verdict::Wait { .. }) {
-            kept.push(verdict);
-        }
-    }
-    kept.reverse();
-    kept
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::flavor::Progress;
 use super::model::QueueingStrategy;
 use super::name::WorkloadKey;
-use super::workload::Workload;
+use super::workload::{Usage, Workload};
 use classes::{Classes, Side};
 
 /// A waiting workload.
@@ -111,12 +111,20 @@ impl PendingQueue {
     /// Gives back a workload that was taken and got no quota. What cannot be admitted before something changes is
     /// parked, and with it all workloads that would fare the same ([`PendingQueue::alike`]).
     pub fn requeue(&mut self, pending: Pending, reason: RequeueReason) {
+        self.requeue_with(pending, reason, None);
+    }
+
+    /// As [`PendingQueue::requeue`]; `usage` is the quota it would use, for [`PendingQueue::wake_if`].
+    pub fn requeue_with(&mut self, pending: Pending, reason: RequeueReason, usage: Option<&Usage>) {
         let has_flavors_left = pending.progress.as_ref().is_some_and(Progress::is_unfinished);
         if reason.is_immediate(self.strategy) || has_flavors_left {
             self.classes.insert(pending, Side::Active);
             return;
         }
         let class = self.classes.insert(pending, Side::Parked);
+        if let Some(usage) = usage {
+            self.classes.note_usage(class, usage);
+        }
         if self.strategy == QueueingStrategy::BestEffortFifo && reason.concerns_equivalents() {
             self.classes.park(class);
         }
@@ -130,6 +138,13 @@ impl PendingQueue {
     /// Makes all parked workloads active again: something changed that may help them.
     pub fn wake(&mut self) {
         self.classes.wake();
+    }
+
+    /// Makes those parked workloads active again for which, as far as is known, `may_differ`: it is asked once for all
+    /// that would fare the same, with the quota that each would use if that is known. Whether any workload is active.
+    pub fn wake_if(&mut self, may_differ: impl Fn(&Workload, Option<&Usage>) -> bool) -> bool {
+        self.classes.wake_if(may_differ);
+        self.classes.has_active()
     }
 
     /// Forgets a workload.

@@ -16,7 +16,7 @@ use std::fmt;
 use super::flavor::Assignment;
 use super::name::{FlavorResource, WorkloadKey};
 use super::quota::NodeId;
-use super::snapshot::{QueueState, Running};
+use super::snapshot::{QueueState, Running, Snapshot};
 use super::topology::TopologyDemand;
 use super::whatif::WhatIf;
 use super::workload::{Usage, Workload};
@@ -85,7 +85,11 @@ impl VictimPolicy<'_> {
 
     /// The same without looking for the cheapest: enough to know whether there are victims at all.
     pub(super) fn first_found(&self) -> Self {
-        let weighing = self.weighing.map(|weighing| Weighing { finds_cheapest: false, ..weighing });
+        let weighing = self.weighing.map(|weighing| Weighing {
+            finds_cheapest: false,
+            follows_topology: false,
+            ..weighing
+        });
         Self { rule: self.rule.clone(), weighing }
     }
 }
@@ -104,12 +108,17 @@ pub struct Weighing<'s> {
     pub standing: &'s dyn Fn(&Workload, &Running) -> Standing,
     /// Look for the set that costs least; else the order of candidates is Kueue's.
     pub finds_cheapest: bool,
+    /// Look also for sets whose members lie together, if pods must be placed.
+    pub follows_topology: bool,
 }
 
 impl fmt::Debug for Weighing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { standing: _, finds_cheapest } = self;
-        f.debug_struct("Weighing").field("finds_cheapest", finds_cheapest).finish_non_exhaustive()
+        let Self { standing: _, finds_cheapest, follows_topology } = self;
+        f.debug_struct("Weighing")
+            .field("finds_cheapest", finds_cheapest)
+            .field("follows_topology", follows_topology)
+            .finish_non_exhaustive()
     }
 }
 
@@ -190,6 +199,16 @@ pub(super) fn find_targets<'a>(
         None => candidates.take(whatif, claim),
         Some(weighing) => choice::find_targets(whatif, claim, &candidates, weighing),
     }
+}
+
+/// Whether anybody who runs could be preempted for `workload` of `queue`, by priority alone. If not, there is no victim,
+/// whatever rule and topology say.
+#[must_use]
+pub fn may_preempt_anybody(snapshot: &Snapshot, queue: &QueueState, workload: &Workload) -> bool {
+    let policies = &queue.spec.preemption;
+    let around = snapshot.lowest_priority_around(queue.node);
+    candidate::may_satisfy(policies.within_queue, workload, queue.lowest_priority())
+        || candidate::may_satisfy(policies.reclaim_within_cohort, workload, around)
 }
 
 /// Who may be preempted by the rule for `claim`, in Kueue's order; spared ones too.

@@ -91,7 +91,49 @@ pub struct QueueState {
     /// Whether all its flavors have a topology, so that pods are placed even if they do not ask for it.
     pub is_topology_only: bool,
     /// The workloads that hold its quota.
-    running: BTreeSet<WorkloadKey>,
+    running: BTreeMap<WorkloadKey, Arc<Running>>,
+    /// How many of them have which priority.
+    priorities: Priorities,
+}
+
+impl QueueState {
+    /// The lowest priority of what runs in it; `None` if nothing does.
+    #[must_use]
+    pub fn lowest_priority(&self) -> Option<i64> {
+        self.priorities.lowest()
+    }
+
+    fn insert(&mut self, key: WorkloadKey, running: Arc<Running>) {
+        self.priorities.add(running.workload.effective_priority());
+        self.running.insert(key, running);
+    }
+
+    fn remove(&mut self, key: &WorkloadKey) {
+        let Some(running) = self.running.remove(key) else { return };
+        self.priorities.remove(running.workload.effective_priority());
+    }
+}
+
+/// How many workloads have which priority.
+#[derive(Clone, Debug, Default)]
+struct Priorities(BTreeMap<i64, usize>);
+
+impl Priorities {
+    fn lowest(&self) -> Option<i64> {
+        self.0.first_key_value().map(|(priority, _)| *priority)
+    }
+
+    fn add(&mut self, priority: i64) {
+        *self.0.entry(priority).or_insert(0) += 1;
+    }
+
+    fn remove(&mut self, priority: i64) {
+        let Some(count) = self.0.get_mut(&priority) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.0.remove(&priority);
+        }
+    }
 }
 
 /// Queues, cohorts, flavors and what runs, at one moment.
@@ -102,7 +144,9 @@ pub struct Snapshot {
     queues: BTreeMap<QueueName, QueueState>,
     queue_of_node: BTreeMap<NodeId, QueueName>,
     tree: QuotaTree,
-    running: BTreeMap<WorkloadKey, Running>,
+    running: BTreeMap<WorkloadKey, Arc<Running>>,
+    /// Per root of the quota tree, how many of those below have which priority.
+    priorities: BTreeMap<NodeId, Priorities>,
     nodes: NodeBook,
     /// The levels and labels of the flavors with a topology.
     planted: BTreeMap<FlavorName, FlavorNodes>,
@@ -134,6 +178,7 @@ impl Snapshot {
             queue_of_node: BTreeMap::new(),
             tree: QuotaTree::default(),
             running: BTreeMap::new(),
+            priorities: BTreeMap::new(),
             nodes: NodeBook::new(setup.nodes, &setup.other_pods),
             places: Places::unplanted(&planted),
             planted,
@@ -159,8 +204,8 @@ impl Snapshot {
         let is_topology_only =
             offered.peek().is_some() && offered.all(|quotas| has_topology(&quotas.flavor));
         self.queue_of_node.insert(node, spec.name.clone());
-        let running = BTreeSet::new();
-        let state = QueueState { node, inactive, is_topology_only, running, spec };
+        let (running, priorities) = (BTreeMap::new(), Priorities::default());
+        let state = QueueState { node, inactive, is_topology_only, running, priorities, spec };
         self.queues.insert(state.spec.name.clone(), state);
     }
 
@@ -203,8 +248,11 @@ impl Snapshot {
         let key = running.workload.key.clone();
         self.remove(&key);
         let Some(queue) = self.queues.get_mut(&running.queue) else { return false };
-        queue.running.insert(key.clone());
+        let running = Arc::new(running);
+        queue.insert(key.clone(), Arc::clone(&running));
         let node = queue.node;
+        let priority = running.workload.effective_priority();
+        self.priorities.entry(self.tree.root(node)).or_default().add(priority);
         self.change(|ledger| ledger.add_all(node, &running.usage));
         self.occupy(&key, &running.workload);
         self.running.insert(key, running);
@@ -215,12 +263,15 @@ impl Snapshot {
     pub fn remove(&mut self, key: &WorkloadKey) -> Option<Running> {
         let running = self.running.remove(key)?;
         if let Some(queue) = self.queues.get_mut(&running.queue) {
-            queue.running.remove(key);
+            queue.remove(key);
             let node = queue.node;
+            if let Some(priorities) = self.priorities.get_mut(&self.tree.root(node)) {
+                priorities.remove(running.workload.effective_priority());
+            }
             self.change(|ledger| ledger.remove_all(node, &running.usage));
         }
         self.vacate(key);
-        Some(running)
+        Some(Arc::unwrap_or_clone(running))
     }
 
     fn change(&mut self, apply: impl FnOnce(&mut Ledger<'_>)) {
@@ -265,15 +316,21 @@ impl Snapshot {
         &self.tree
     }
 
+    /// The lowest priority of what runs in the whole tree of which the queue at `node` is part.
+    #[must_use]
+    pub fn lowest_priority_around(&self, node: NodeId) -> Option<i64> {
+        self.priorities.get(&self.tree.root(node)).and_then(Priorities::lowest)
+    }
+
     /// What the workload `key` holds.
     #[must_use]
     pub fn running(&self, key: &WorkloadKey) -> Option<&Running> {
-        self.running.get(key)
+        self.running.get(key).map(Arc::as_ref)
     }
 
     /// What runs in `queue`, by workload key.
     pub fn running_in<'a>(&'a self, queue: &'a QueueState) -> impl Iterator<Item = &'a Running> {
-        queue.running.iter().filter_map(|key| self.running.get(key))
+        queue.running.values().map(Arc::as_ref)
     }
 }
 

@@ -41,6 +41,7 @@ mod snapshot;
 mod subset;
 mod table;
 mod tree;
+mod ways;
 
 #[cfg(test)]
 mod tests;
@@ -55,3 +56,4 @@ pub use model::{
 pub(in crate::kueue) use nodes::{NodeBook, Renewal};
 pub use replace::{ReplaceRequest, Replacement};
 pub use snapshot::{LeafUsage, TasSnapshot};
+pub(in crate::kueue) use ways::Holder;

@@ -2,6 +2,8 @@
 //!
 //! How pods are placed is [`super::tas`]'s business; this module asks it for whole workloads.
 
+mod ways;
+
 use std::collections::BTreeMap;
 
 use super::flavor::{Assignment, FlavorRequest, Mode, Oracle, assign_flavors, explain_no_fit};

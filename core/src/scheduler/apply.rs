@@ -92,7 +92,8 @@ impl Scheduler {
     fn requeue(&mut self, mut head: Pending, verdict: &cycle::Verdict, reason: RequeueReason) {
         head.progress.clone_from(&verdict.progress);
         if let Some(queue) = self.queues.get_mut(&head.workload.queue) {
-            queue.requeue(head, reason);
+            let usage = verdict.assignment.as_ref().map(|assignment| &assignment.usage);
+            queue.requeue_with(head, reason, usage.filter(|usage| !usage.is_empty()));
         }
     }
 

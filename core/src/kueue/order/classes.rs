@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::name::WorkloadKey;
-use super::super::workload::{Requests, Workload};
+use super::super::workload::{Requests, Usage, Workload};
 use super::Pending;
 
 /// Higher priority first, then longer waiting, then UID, then name.
@@ -49,6 +49,8 @@ struct Class {
     sample: Arc<Workload>,
     active: BTreeMap<Turn, Pending>,
     parked: BTreeMap<Turn, Pending>,
+    /// The quota each would use, once one was looked at.
+    usage: Option<Usage>,
 }
 
 /// All classes of one queue.
@@ -102,8 +104,35 @@ impl Classes {
         });
     }
 
+    /// Notes the quota that each workload of a class would use.
+    pub(super) fn note_usage(&mut self, id: ClassId, usage: &Usage) {
+        if let Some(class) = self.classes.get_mut(&id) {
+            class.usage = Some(usage.clone());
+        }
+    }
+
+    /// Wakes the classes of which `may_differ` says, by a sample and the noted quota, that they may fare differently
+    /// now.
+    pub(super) fn wake_if(&mut self, may_differ: impl Fn(&Workload, Option<&Usage>) -> bool) {
+        let may_differ = |id: &ClassId| {
+            let class = self.classes.get(id);
+            class.is_some_and(|class| may_differ(&class.sample, class.usage.as_ref()))
+        };
+        let woken: Vec<ClassId> = self.parked.iter().copied().filter(|id| may_differ(id)).collect();
+        self.wake_classes(woken);
+    }
+
     pub(super) fn wake(&mut self) {
-        for id in std::mem::take(&mut self.parked) {
+        let woken = std::mem::take(&mut self.parked);
+        self.wake_classes(woken);
+    }
+
+    pub(super) fn has_active(&self) -> bool {
+        !self.heads.is_empty()
+    }
+
+    fn wake_classes(&mut self, woken: impl IntoIterator<Item = ClassId>) {
+        for id in woken {
             self.change(id, |class| {
                 let parked = std::mem::take(&mut class.parked);
                 merge(&mut class.active, parked);
@@ -146,7 +175,8 @@ impl Classes {
         self.next_id += 1;
         alike.push(id);
         let (active, parked) = (BTreeMap::new(), BTreeMap::new());
-        self.classes.insert(id, Class { sample: Arc::clone(workload), active, parked });
+        self.classes
+            .insert(id, Class { sample: Arc::clone(workload), active, parked, usage: None });
         id
     }
 

@@ -190,3 +190,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn only_those_that_may_fare_differently_wake() {
+    let mut queue = PendingQueue::new(QueueingStrategy::BestEffortFifo);
+    let usage: Usage = [(crate::kueue::fixture::gpus_of("a3"), 8)].into();
+    for (name, gpus) in [("a", 8), ("b", 8), ("c", 4)] {
+        queue.push(Arc::new(pending(name, "q", 0, gpus)));
+    }
+    let first = queue.pop().expect("three wait");
+    queue.requeue_with(first, RequeueReason::NoCandidates, Some(&usage));
+    let last = queue.pop().expect("the class of the first is parked");
+    queue.requeue(last, RequeueReason::NoCandidates);
+    assert!(queue.wake_if(|_, noted| noted != Some(&usage)), "of c no usage is known");
+    assert_eq!(names(queue.active()), ["c"]);
+    assert_eq!(names(queue.parked()), ["a", "b"]);
+}

@@ -60,6 +60,22 @@ pub(super) fn compare(
         .then_with(|| a.workload.uid.cmp(&b.workload.uid))
 }
 
+/// Whether `policy` may let `preemptor` take the place of anybody among workloads the lowest priority of which is
+/// `lowest`. If not, they need not be looked at.
+pub(super) fn may_satisfy(
+    policy: PreemptionPolicy,
+    preemptor: &Workload,
+    lowest: Option<i64>,
+) -> bool {
+    let Some(lowest) = lowest else { return false };
+    match policy {
+        PreemptionPolicy::Never => false,
+        PreemptionPolicy::LowerPriority => lowest < preemptor.effective_priority(),
+        PreemptionPolicy::LowerOrNewerEqualPriority => lowest <= preemptor.effective_priority(),
+        PreemptionPolicy::Any => true,
+    }
+}
+
 /// Whether `policy` lets `preemptor` take the place of `candidate`.
 pub(super) fn satisfies(
     policy: PreemptionPolicy,

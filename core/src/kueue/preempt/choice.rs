@@ -12,7 +12,7 @@ use super::super::workload::Usage;
 use super::{Candidates, Claim, Standing, Targets, Weighing};
 
 /// Up to this many candidates every set of them may be looked at (2^12 = 4,096); beyond, sets are built from the
-/// cheapest candidates on.
+/// cheapest candidates on, and where pods must be placed from those who lie together.
 const EXACT_CANDIDATES_MAX: usize = 12;
 
 /// Most sets that the rule is asked about in one search. A question takes from a few µs on a small cluster to some
@@ -65,14 +65,20 @@ pub(super) fn find_targets<'a>(
 ) -> Targets<'a> {
     let weighed = weigh(claim, candidates, weighing);
     let in_order: Vec<usize> = weighed.iter().map(|candidate| candidate.index).collect();
-    if !weighing.finds_cheapest {
+    let follows_topology = weighing.follows_topology && !claim.topology.is_empty();
+    if !weighing.finds_cheapest && !follows_topology {
         return candidates.reordered(&in_order).take(whatif, claim);
     }
     let leaves = claim.topology.leaf_count(whatif).max(LEAVES_OF_QUESTIONS_MAX);
     let questions_left = QUESTIONS_MAX * LEAVES_OF_QUESTIONS_MAX / leaves;
     let mut choice = Choice { claim, candidates, weighed, questions_left, best: None };
     choice.try_in_order_of_cost(whatif);
-    if choice.weighed.iter().filter(|c| !c.is_leaving()).count() <= EXACT_CANDIDATES_MAX {
+    if follows_topology {
+        choice.try_domains(whatif);
+    }
+    if weighing.finds_cheapest
+        && choice.weighed.iter().filter(|c| !c.is_leaving()).count() <= EXACT_CANDIDATES_MAX
+    {
         choice.try_all_sets(whatif);
     }
     choice.best.map_or_else(Targets::new, |best| best.targets)
@@ -86,7 +92,10 @@ fn weigh<'a>(
     let weigh = |(index, running): (usize, &'a Running)| {
         let is_leaving = running.workload.is_being_evicted();
         let ask = || (weighing.standing)(claim.workload, running);
-        let standing = if is_leaving { Standing::default() } else { ask() };
+        let mut standing = if is_leaving { Standing::default() } else { ask() };
+        if !weighing.finds_cheapest {
+            standing = Standing { is_spared: standing.is_spared, ..Standing::default() };
+        }
         (!standing.is_spared).then_some(Weighed { index, running, standing })
     };
     candidates.running().into_iter().enumerate().filter_map(weigh).collect()
@@ -126,6 +135,47 @@ impl<'a> Choice<'_, 'a, '_> {
         if by_density != by_cost {
             self.ask(whatif, &by_density);
         }
+    }
+
+    /// Sets whose going makes room that lies together, likely cheapest first. Where quota lacks too, the cheapest of the
+    /// others who use it come on top.
+    fn try_domains(&mut self, whatif: &mut WhatIf<'a>) {
+        let leaving: Vec<usize> =
+            self.weighed.iter().filter(|c| c.is_leaving()).map(|c| c.index).collect();
+        let missing = missing(whatif, self.claim, &self.weighed);
+        let mut by_cost: Vec<&Weighed<'_>> =
+            self.weighed.iter().filter(|c| !c.is_leaving()).collect();
+        by_cost.sort_by_key(|c| (c.standing.cost_device_ms, c.index));
+        let mut orders = Vec::new();
+        for way in self.ways_to_free(whatif, &by_cost) {
+            let mut chosen: Vec<&Weighed<'_>> = way.iter().map(|&member| by_cost[member]).collect();
+            let mut others = (0..by_cost.len()).filter(|position| !way.contains(position));
+            while !frees(&chosen, &missing) {
+                let Some(next) = others.next() else { break };
+                if by_cost[next].running.usage.keys().any(|fr| missing.contains_key(fr)) {
+                    chosen.push(by_cost[next]);
+                }
+            }
+            orders.push([leaving.as_slice(), &indices(&chosen)].concat());
+        }
+        for order in orders {
+            self.ask(whatif, &order);
+        }
+    }
+
+    /// As [`TopologyDemand::ways_to_free`](super::TopologyDemand) once all who are leaving have gone.
+    fn ways_to_free(&self, whatif: &mut WhatIf<'a>, staying: &[&Weighed<'_>]) -> Vec<Vec<usize>> {
+        let leaving = self.weighed.iter().filter(|c| c.is_leaving()).map(|c| c.running);
+        let gone: Vec<&Running> = leaving.filter(|running| whatif.take_away(running)).collect();
+        // Of equal cost, fewer are better.
+        let cost = |c: &Weighed<'_>| c.standing.cost_device_ms.saturating_add(1);
+        let candidates: Vec<(&Running, u64)> =
+            staying.iter().map(|c| (c.running, cost(c))).collect();
+        let ways = self.claim.topology.ways_to_free(whatif, &candidates);
+        for running in gone {
+            whatif.put_back(running);
+        }
+        ways
     }
 
     /// Asks the rule what it takes of `order`, and keeps it if it is better than the best so far.

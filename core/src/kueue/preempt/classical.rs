@@ -9,7 +9,7 @@ use super::super::model::{BorrowWithinCohort, PreemptionPolicy};
 use super::super::quota::NodeId;
 use super::super::snapshot::{QueueState, Running};
 use super::super::whatif::WhatIf;
-use super::candidate::{satisfies, sort_candidates};
+use super::candidate::{may_satisfy, satisfies, sort_candidates};
 use super::{Claim, PreemptionReason, Targets, fill_back, fits, put_back_all};
 
 /// On which ground a candidate may be preempted.
@@ -167,7 +167,9 @@ impl<'a> Search<'_, 'a, '_> {
     /// Candidates in other queues: (hierarchical, by priority).
     fn in_other_queues(&self) -> (Vec<Candidate<'a>>, Vec<Candidate<'a>>) {
         let (mut hierarchical, mut by_priority) = (Vec::new(), Vec::new());
-        if self.queue.spec.preemption.reclaim_within_cohort == PreemptionPolicy::Never {
+        let policy = self.queue.spec.preemption.reclaim_within_cohort;
+        let lowest = self.whatif.snapshot().lowest_priority_around(self.claim.node);
+        if !may_satisfy(policy, self.claim.workload, lowest) {
             return (hierarchical, by_priority);
         }
         let ledger = self.whatif.ledger();
@@ -213,6 +215,12 @@ impl<'a> Search<'_, 'a, '_> {
         has_advantage: bool,
         found: &mut Vec<Candidate<'a>>,
     ) {
+        let policies = &self.queue.spec.preemption;
+        let policy =
+            if common.is_none() { policies.within_queue } else { policies.reclaim_within_cohort };
+        if !may_satisfy(policy, self.claim.workload, queue.lowest_priority()) {
+            return;
+        }
         for running in self.whatif.running_in(queue) {
             if let Some(ground) = self.ground(running, common.is_none(), has_advantage) {
                 found.push(Candidate { running, node: queue.node, common, ground });

@@ -9,7 +9,7 @@ use super::super::quota::NodeId;
 use super::super::share::Share;
 use super::super::snapshot::{QueueState, Running};
 use super::super::whatif::WhatIf;
-use super::candidate::{satisfies, sort_candidates};
+use super::candidate::{may_satisfy, satisfies, sort_candidates};
 use super::fair_order::TargetQueues;
 use super::{Claim, PreemptionReason, Targets, fill_back, fits, put_back_all};
 
@@ -114,17 +114,25 @@ fn find_candidates<'a>(
     let may_go = |policy: PreemptionPolicy, running: &Running| {
         satisfies(policy, claim.workload, &running.workload) && running.uses_any(&claim.contested)
     };
-    let mut candidates: Vec<&Running> =
-        whatif.running_in(queue).filter(|running| may_go(policies.within_queue, running)).collect();
-    if policies.reclaim_within_cohort == PreemptionPolicy::Never {
-        return candidates;
+    let may_any_go = |policy, lowest| may_satisfy(policy, claim.workload, lowest);
+    let mut candidates: Vec<&Running> = Vec::new();
+    if may_any_go(policies.within_queue, queue.lowest_priority()) {
+        let running = whatif.running_in(queue);
+        candidates.extend(running.filter(|running| may_go(policies.within_queue, running)));
     }
     let snapshot = whatif.snapshot();
+    let lowest = snapshot.lowest_priority_around(claim.node);
+    if !may_any_go(policies.reclaim_within_cohort, lowest) {
+        return candidates;
+    }
     let mut pending = vec![snapshot.tree().root(claim.node)];
     while let Some(node) = pending.pop() {
         pending.extend(snapshot.tree().children(node));
         let Some(other) = snapshot.queue_at(node) else { continue };
-        if node != claim.node && whatif.is_above_quota(node, &claim.contested) {
+        if node != claim.node
+            && may_any_go(policies.reclaim_within_cohort, other.lowest_priority())
+            && whatif.is_above_quota(node, &claim.contested)
+        {
             let running = whatif.running_in(other);
             candidates
                 .extend(running.filter(|running| may_go(policies.reclaim_within_cohort, running)));

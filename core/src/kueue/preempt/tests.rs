@@ -1,3 +1,5 @@
+mod domains;
+
 use super::*;
 use crate::kueue::fixture::{NOW_MS, cluster, gpus_of, pending, queue, running};
 use crate::kueue::model::{BorrowWithinCohort, Preemption, PreemptionPolicy};
@@ -159,7 +161,8 @@ fn of_those_allowed_the_cheaper_go_first() {
         let cost = costs.iter().find(|(name, _)| running.workload.key.name() == *name);
         Standing { cost_device_ms: cost.map_or(0, |(_, cost)| *cost), ..Standing::default() }
     };
-    let weighing = Some(Weighing { standing: &standing, finds_cheapest: true });
+    let weighing =
+        Some(Weighing { standing: &standing, finds_cheapest: true, follows_topology: true });
     let policy = VictimPolicy { rule: VictimRule::Classical, weighing };
     let victims = find_victims(&mut WhatIf::new(&snapshot), &claim, &policy, NOW_MS);
     let names: Vec<_> = victims.iter().map(|victim| victim.workload.name()).collect();

@@ -142,6 +142,13 @@ impl TasSnapshot {
     }
 }
 
+/// What is free in a leaf (by its row), column by column.
+pub(super) fn free_in(tables: &Tables, row: usize) -> Vec<i64> {
+    let mut free = vec![0; tables.used.row(row).len()];
+    read_free(tables, row, &mut free);
+    free
+}
+
 /// Writes what is free in a leaf (by its row) to `free`, column by column.
 fn read_free(tables: &Tables, row: usize, free: &mut [i64]) {
     let used = tables.used.row(row).iter().zip(tables.left_out.row(row));
@@ -182,6 +189,11 @@ impl Counter {
             return Err(LeafState::Unusable);
         }
         self.node_match.judge(&self.nodes, row).map_err(LeafState::Misfit)
+    }
+
+    /// Whether the pods may not use a leaf, whatever is free there.
+    pub(super) fn is_left_out(&self, tables: &Tables, row: usize) -> bool {
+        self.judge(tables, row).is_err()
     }
 
     /// What becomes of a leaf, and how many pods fit there, without a leader.

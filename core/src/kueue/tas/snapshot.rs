@@ -43,8 +43,8 @@ pub struct TasSnapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafUsage {
     /// Leaf and pods on it.
-    leaves: Vec<(usize, i64)>,
-    request: LeafRequest,
+    pub(super) leaves: Vec<(usize, i64)>,
+    pub(super) request: LeafRequest,
     /// Whether some domain is not in the snapshot: its node is gone, or of another flavor.
     is_partly_elsewhere: bool,
 }

@@ -250,7 +250,8 @@ impl<'s> Trial<'s> {
     pub(super) fn fits(&self, now_ms: u64) -> bool {
         let spared = preempt::Standing { is_spared: true, ..preempt::Standing::default() };
         let spare = |_: &Workload, _: &Running| spared;
-        let weighing = Weighing { standing: &spare, finds_cheapest: false };
+        let weighing =
+            Weighing { standing: &spare, finds_cheapest: false, follows_topology: false };
         let heads = [Pending::new(Arc::clone(&self.workload))];
         let options = self.copy.policy.options(Some(weighing));
         let outcome = cycle::run_cycle(&self.copy.snapshot, &heads, &options, now_ms);
