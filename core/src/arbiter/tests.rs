@@ -1,8 +1,10 @@
 //! The arbiter alone: inputs in, outputs out. What agents do in between is played by hand.
 
 mod drains;
+mod holds;
 mod nodes;
 mod policy;
+mod restart;
 mod submit;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::checkpoint::{Checkpoint, CheckpointFormat};
 use crate::drain::DrainState;
-use crate::id::ResourceName;
-use crate::protocol::{EventKind, Health, Verb};
-use crate::workload::{CheckpointSpec, Phase, SaveSignal};
+use crate::id::{LauncherId, ResourceName};
+use crate::protocol::{DrainEvent, EventKind, Health, NodeReport, Order, Verb};
+use crate::workload::{CheckpointSpec, Exit, Phase, SaveSignal, WorkloadSpec};
 
 fn gpu() -> ResourceName {
     "nvidia.com/gpu".parse().unwrap()
