@@ -215,6 +215,7 @@ impl Scheduler {
         let mut verdicts = Vec::new();
         self.settle_holds(now_ms, &mut verdicts);
         let mut seen = BTreeSet::new();
+        let mut aside = BTreeSet::new();
         for _ in 0..CYCLES_MAX {
             let heads = self.pop_heads();
             let has_new =
@@ -223,9 +224,14 @@ impl Scheduler {
                 self.put_back(heads);
                 break;
             }
+            let said = verdicts.len();
             if self.run_cycle(heads, now_ms, standing, &mut verdicts) {
                 self.review_hold_offs();
                 seen.clear();
+                aside.clear();
+            } else if step_aside(&verdicts[said..], &mut aside) {
+                // Whoever lost to one that then stepped aside is looked at again.
+                seen.clone_from(&aside);
             }
         }
         self.news.clear();
@@ -308,7 +314,15 @@ impl Scheduler {
     fn review_hold_offs(&mut self) {
         let free = self.preempted.iter().filter(|(_, since)| since.is_some());
         for (key, _) in free {
-            self.news.extend(self.waiting.get(key).map(|workload| workload.queue.clone()));
+            let Some(name) = self.waiting.get(key).map(|workload| workload.queue.clone()) else {
+                continue;
+            };
+            if let Some(queue) = self.queues.get_mut(&name)
+                && let Some(pending) = queue.remove(key)
+            {
+                queue.give_back(pending);
+            }
+            self.news.insert(name);
         }
     }
 
@@ -341,4 +355,19 @@ impl Scheduler {
 fn admitted(workload: &Workload, admission: Admission, now_ms: u64) -> Arc<Workload> {
     let reservation = Some(Reservation { at_ms: now_ms, is_admitted: true, admission });
     Arc::new(Workload { reservation, eviction: None, ..workload.clone() })
+}
+
+/// Adds those that are held off to `aside`; whether there are more than before.
+fn step_aside(verdicts: &[Verdict], aside: &mut BTreeSet<WorkloadKey>) -> bool {
+    let before = aside.len();
+    aside.extend(verdicts.iter().filter_map(|verdict| match verdict {
+        Verdict::Wait { workload, protected: Some((held_off, _)), .. } if workload == held_off => {
+            Some(workload.clone())
+        }
+        Verdict::Wait { .. }
+        | Verdict::Admit { .. }
+        | Verdict::Preempt { .. }
+        | Verdict::Evict { .. } => None,
+    }));
+    aside.len() > before
 }

@@ -7,7 +7,7 @@ use crate::drain::{Drain, DrainState};
 use crate::id::{DrainId, WorkloadName};
 use crate::protocol::Verb;
 use crate::reason::Reason;
-use crate::workload::{Exit, Phase};
+use crate::workload::{Exit, Phase, Workload};
 
 impl Arbiter {
     /// Takes a drain back; the workers go on. Only before a worker was told to end.
@@ -57,6 +57,16 @@ impl Arbiter {
     /// The beneficiary no longer needs this drain: taken back if that can be, else carried through for nobody.
     fn give_up_for(&mut self, id: &DrainId, beneficiary: &WorkloadName) {
         let Some(drain) = self.drains.get(id).filter(|d| d.state.is_open()) else { return };
+        let counts_on =
+            |w: &&Workload| w.reservation.as_ref().is_some_and(|r| r.drains.contains(id));
+        let mut others = self.workloads.values().filter(counts_on).map(|w| &w.spec.name);
+        if let Some(other) = others.find(|other| *other != beneficiary).cloned() {
+            if let Some(drain) = self.drains.get_mut(id) {
+                drain.beneficiary = Some(other);
+                self.save_drain(id);
+            }
+            return;
+        }
         if !self.is_past_return(drain) {
             let beneficiary = beneficiary.clone();
             return self.abort_drain(id, Reason::DemandGone { beneficiary });
@@ -64,6 +74,16 @@ impl Arbiter {
         if let Some(drain) = self.drains.get_mut(id) {
             drain.beneficiary = None;
             self.save_drain(id);
+        }
+    }
+
+    /// Nothing is reserved for `name` any more, and drains for it alone are taken back. It decides anew.
+    pub(super) fn drop_reservation(&mut self, name: &WorkloadName) {
+        let Some(workload) = self.workloads.get_mut(name) else { return };
+        if workload.reservation.take().is_some() {
+            self.save_workload(name);
+            self.drop_demand_of(name);
+            self.dirty = true;
         }
     }
 

@@ -13,6 +13,7 @@ use crate::drain::DrainState;
 use crate::id::{DrainId, WorkloadName};
 use crate::kueue::name::WorkloadKey;
 use crate::kueue::preempt::Victim;
+use crate::kueue::reason::PendingReason;
 use crate::kueue::workload::Admission;
 use crate::reason::Reason;
 use crate::scheduler::{Standing, Verdict};
@@ -71,6 +72,7 @@ impl Arbiter {
         for verdict in verdicts {
             self.carry_out(verdict);
         }
+        self.drop_lost_reservations();
         self.sync();
         has_given
     }
@@ -204,9 +206,12 @@ impl Arbiter {
         if let Some(placement) = placement {
             self.reserve(name, placement, drains);
         }
-        if let Some((drain, victim)) = first {
-            self.wait(name, Reason::WaitingForDrain { drain, victim });
-        }
+        let why = match first {
+            Some((drain, victim)) => Reason::WaitingForDrain { drain, victim },
+            // Those that go have ended: it waits for their workers to be gone.
+            None => self.why_waiting(name, PendingReason::WaitingForPreemptedWorkloads, None, None),
+        };
+        self.wait(name, why);
     }
 
     fn reserve(&mut self, name: &WorkloadName, placement: Placement, drains: BTreeSet<DrainId>) {

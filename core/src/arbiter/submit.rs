@@ -55,6 +55,10 @@ impl Arbiter {
                 return Err(Reason::RankTaken { rank });
             }
             member.nodes = nodes;
+            let held = workload.reservation.as_ref().and_then(|r| r.placement.get(&rank));
+            if held.is_some_and(|held| !member.nodes.contains(&held.node)) {
+                self.drop_reservation(&name);
+            }
         } else {
             workload.members.insert(rank, new_member(launcher, nodes, now));
         }

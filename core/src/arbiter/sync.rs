@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::Arbiter;
 use super::engine::{key_of, name_of, waiting};
 use super::schedule::not_ready;
+use crate::drain::DrainState;
 use crate::id::{DeviceId, NodeName, WorkloadName};
 use crate::kueue::workload::EvictionReason;
 use crate::scheduler::{Hold, Place};
@@ -56,29 +57,59 @@ impl Arbiter {
         match place_of(workload, self.now) {
             None => self.scheduler.forget(&key),
             Some(Place::Waiting) => {
-                let waiting = waiting(workload);
+                let (waiting, was_drained) = (waiting(workload), self.was_drained(workload));
                 if self.scheduler.waiting(&key).is_none_or(|known| **known != waiting) {
                     self.scheduler.submit(Arc::new(waiting));
+                }
+                if was_drained && !self.scheduler.hold_offs().contains_key(&key) {
+                    self.scheduler.restore_hold_off(key, None);
                 }
             }
             Some(Place::Holding) if now != Some(Place::Holding) => self.tell_hold(name),
             Some(Place::Running) if now == Some(Place::Leaving) => self.scheduler.stays(&key),
-            Some(Place::Leaving) if now == Some(Place::Running) => {
-                let reason = match workload.phase {
-                    Phase::Draining => EvictionReason::Preempted,
-                    Phase::Pending
-                    | Phase::Admitted
-                    | Phase::Running
-                    | Phase::Succeeded
-                    | Phase::Failed
-                    | Phase::Cancelled => EvictionReason::Deactivated,
-                };
-                self.scheduler.leaves(&key, reason, self.now.0);
-            }
-            Some(place @ (Place::Running | Place::Leaving)) if now != Some(place) => {
+            Some(place @ (Place::Running | Place::Leaving))
+                if now != Some(place) || self.is_outdated(workload) =>
+            {
                 self.scheduler.resume(self.holding(workload));
             }
             Some(Place::Holding | Place::Running | Place::Leaving) => {}
+        }
+    }
+
+    /// Whether it has been drained and has not run again since.
+    fn was_drained(&self, workload: &Workload) -> bool {
+        let last = workload.last_drain.as_ref().and_then(|id| self.drains.get(id));
+        last.is_some_and(|d| matches!(d.state, DrainState::Freed | DrainState::HandedOver))
+    }
+
+    /// Whether the scheduler knows something else of what `workload`, which has not left, holds or why it goes: some of
+    /// its ranks have gone, or what it runs on was held for it.
+    fn is_outdated(&self, workload: &Workload) -> bool {
+        let Some(known) = self.scheduler.snapshot().running(&key_of(&workload.spec.name)) else {
+            return false;
+        };
+        let ranks = workload.members.values().filter(|m| m.assignment.is_some()).count();
+        let reservation = known.workload.reservation.as_ref();
+        let is_current = reservation.is_some_and(|known| {
+            let pods = known.admission.pod_sets.iter().map(|p| u64::from(p.count));
+            known.at_ms == workload.admitted_at.map_or(0, |at| at.0)
+                && pods.sum::<u64>() == ranks as u64
+        });
+        let is_told = known.workload.eviction.as_ref().is_none_or(|eviction| {
+            (eviction.reason == EvictionReason::Preempted) == (workload.phase == Phase::Draining)
+        });
+        !is_current || !is_told
+    }
+
+    /// What the scheduler no longer holds is not reserved any more either.
+    pub(super) fn drop_lost_reservations(&mut self) {
+        let is_lost = |w: &&Workload| {
+            let place = self.scheduler.place(&key_of(&w.spec.name));
+            w.reservation.is_some() && place == Some(Place::Waiting)
+        };
+        let lost = self.workloads.values().filter(is_lost).map(|w| w.spec.name.clone());
+        for name in lost.collect::<Vec<_>>() {
+            self.drop_reservation(&name);
         }
     }
 

@@ -2,8 +2,10 @@
 
 mod drains;
 mod explain;
+mod holds;
 mod nodes;
 mod policy;
+mod restart;
 mod submit;
 
 use std::collections::{BTreeMap, BTreeSet};

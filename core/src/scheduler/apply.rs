@@ -30,7 +30,8 @@ impl Scheduler {
         match verdict.decision.clone() {
             Decision::Admit(admission) => {
                 if let Some(wait) = self.hold_off(&workload, now_ms, standing) {
-                    self.requeue(head, &verdict, RequeueReason::LostToAnother);
+                    // It steps aside: those behind it need not wait for that.
+                    self.requeue(head, &verdict, RequeueReason::NotNominated);
                     verdicts.push(wait);
                     return false;
                 }

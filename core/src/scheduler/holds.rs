@@ -45,12 +45,14 @@ impl Scheduler {
             let is_leaving = |victim| self.places.get(victim) == Some(&Place::Leaving);
             if hold.victims.iter().any(is_leaving) {
                 self.try_without_victims(&key, now_ms, verdicts);
-            } else if self.is_sound(&key) {
+            } else if self.is_sound(&key, false) {
                 let admission = hold.admission.clone();
                 self.holds.remove(&key);
                 self.places.insert(key.clone(), Place::Running);
                 self.preempted.remove(&key);
                 verdicts.push(Verdict::Admit { workload: key, admission, was_held: true });
+            } else if self.is_sound(&key, true) {
+                self.try_without_victims(&key, now_ms, verdicts);
             } else {
                 self.drop_hold(&key);
             }
@@ -71,11 +73,18 @@ impl Scheduler {
         settled
     }
 
-    /// Whether what is held can still be given: the nodes are there and nobody else is on them.
-    fn is_sound(&self, key: &WorkloadKey) -> bool {
+    /// Whether what is held can be given now, or once all who are leaving have left: the nodes are there and nobody
+    /// else is on them.
+    fn is_sound(&self, key: &WorkloadKey, without_leaving: bool) -> bool {
         let Some(running) = self.snapshot.running(key) else { return false };
         let mut whatif = WhatIf::new(&self.snapshot);
         whatif.take_away(running);
+        if without_leaving {
+            let leaving = self.places.iter().filter(|(_, place)| **place == Place::Leaving);
+            for running in leaving.filter_map(|(key, _)| self.snapshot.running(key)) {
+                whatif.take_away(running);
+            }
+        }
         let Some(queue) = self.snapshot.queue(&running.queue) else { return false };
         whatif.has_room(queue.node, &running.usage) && whatif.has_places_of(running)
     }

@@ -1,0 +1,184 @@
+//! An arbiter that takes up where another ended decides as the other would have, whatever has happened.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::scheduler::Place;
+
+const NODES: [&str; 3] = ["a", "b", "c"];
+
+fn pick<T: Copy>(from: &[T], index: u8) -> T {
+    from[usize::from(index) % from.len()]
+}
+
+impl Bench {
+    /// One input out of numbers; `None` if there is nothing to do it to.
+    fn random_input(&self, (kind, a, b, c): (u8, u8, u8, u8)) -> Option<Input> {
+        let node: NodeName = pick(&NODES, a).parse().unwrap();
+        let workloads: Vec<&Workload> = self.arbiter.workloads.values().collect();
+        let workload =
+            || workloads.get(usize::from(a) % workloads.len().max(1)).map(|w| w.spec.name.clone());
+        let rank = u32::from(b % 2);
+        match kind % 16 {
+            0..=3 => {
+                let mut spec = Self::spec(&format!("w{}", a % 6), i32::from(a % 6) / 2, 1, 1);
+                spec.nnodes = 1 + u32::from(a % 2);
+                spec.resources = BTreeMap::from([(gpu(), 1 + u64::from(a % 3 % 2))]);
+                let rank = rank % spec.nnodes;
+                let launcher = Self::launcher(spec.name.as_str(), rank);
+                let reach = NODES.iter().enumerate().filter(|(i, _)| (c % 7 + 1) & (1 << i) != 0);
+                let nodes = reach.map(|(_, n)| n.parse().unwrap()).collect();
+                Some(Input::Submit { spec, rank, launcher, nodes })
+            }
+            4 | 5 => {
+                let name = workload()?;
+                let launcher = Self::launcher(name.as_str(), rank);
+                Some(Input::Attach { workload: name, rank, launcher })
+            }
+            6 if c % 3 == 0 => {
+                let name = workload()?;
+                let launcher = Self::launcher(name.as_str(), rank);
+                Some(Input::Detach { workload: name, rank, launcher })
+            }
+            7 if c % 3 == 0 => Some(Input::Cancel { workload: workload()? }),
+            8 if c % 4 == 0 => Some(Input::AgentDisconnected { node }),
+            8 => Some(Input::AgentConnected { node }),
+            9 => {
+                let device = |index: u32| {
+                    let health =
+                        if c % 8 == index as u8 { Health::Unhealthy } else { Health::Healthy };
+                    let kind = "nvidia-l4".to_owned();
+                    let device = Device { resource: gpu(), index, kind, simulated: true, health };
+                    (format!("{node}-{index}").parse().unwrap(), device)
+                };
+                let workers = self.arbiter.nodes().get(&node).map(|n| n.workers.clone());
+                let devices = (0..2).map(device).collect();
+                let workers = workers.unwrap_or_default();
+                let report = NodeReport { full: true, devices, workers, ..NodeReport::default() };
+                Some(Input::NodeReport { node, report })
+            }
+            10 | 11 => {
+                let name = workload()?;
+                let record = self.workload(name.as_str());
+                let node = record.members.get(&rank)?.assignment.as_ref()?.node.clone();
+                let worker = WorkerId { workload: name, attempt: record.attempt, rank };
+                let report = WorkerReport {
+                    running: c % 8 != 0,
+                    checkpoint: (c % 2 == 0).then(|| checkpoint(u64::from(c))),
+                    checkpoint_age_ms: Some(0),
+                    checkpoint_is_of_this_attempt: true,
+                    step_ms: Some(1_000),
+                    save_ms: Some(500),
+                    save_interval_ms: Some(10_000),
+                    running_ms: 0,
+                };
+                let workers = BTreeMap::from([(worker, report)]);
+                let report = NodeReport { workers, ..NodeReport::default() };
+                Some(Input::NodeReport { node, report })
+            }
+            12 | 13 => {
+                let open: Vec<&Drain> =
+                    self.arbiter.drains().values().filter(|d| d.state.is_open()).collect();
+                let drain = open.get(usize::from(a) % open.len().max(1))?;
+                let node = drain.members.get(&rank)?.node.clone();
+                let worker =
+                    WorkerId { workload: drain.victim.clone(), attempt: drain.attempt, rank };
+                let kind = match drain.state {
+                    DrainState::Ordered if c % 8 == 0 => EventKind::Refused {
+                        refusal: crate::protocol::Refusal::NoWorker,
+                        detail: String::new(),
+                    },
+                    DrainState::Ordered => ARMED,
+                    DrainState::Saving => durable(checkpoint(100 + u64::from(c))),
+                    _ => freed(),
+                };
+                let event = DrainEvent { drain: drain.id.clone(), epoch: 1, worker, kind };
+                Some(Input::DrainEvent { node, event })
+            }
+            14 => {
+                let name = workload()?;
+                let record = self.workload(name.as_str());
+                let worker = WorkerId { workload: name.clone(), attempt: record.attempt, rank };
+                let launcher = Self::launcher(name.as_str(), rank);
+                let exit = Exit::Code(i32::from(c % 2));
+                Some(Input::ReportExit { worker, launcher, exit })
+            }
+            15 if c % 16 == 0 => Some(Input::Freeze { why: "test".to_owned() }),
+            15 if c % 4 == 1 => Some(Input::Unfreeze),
+            _ => Some(Input::Tick),
+        }
+    }
+
+    fn check_state(&self) -> Result<(), String> {
+        let arbiter = &self.arbiter;
+        let mut held: BTreeMap<(NodeName, DeviceId), WorkloadName> = BTreeMap::new();
+        let mut reserved: BTreeMap<(NodeName, DeviceId), WorkloadName> = BTreeMap::new();
+        let mut gpus = 0;
+        for (name, workload) in arbiter.workloads() {
+            for assignment in workload.members.values().filter_map(|m| m.assignment.as_ref()) {
+                for device in &assignment.devices {
+                    gpus += 1;
+                    let other =
+                        held.insert((assignment.node.clone(), device.clone()), name.clone());
+                    if let Some(other) = other {
+                        return Err(format!("{device} is held by {name} and {other}"));
+                    }
+                }
+            }
+            let place = arbiter.scheduler.place(&super::super::engine::key_of(name));
+            let is_decided = arbiter.frozen().is_none() && !arbiter.dirty;
+            if let Some(reservation) = &workload.reservation {
+                for (rank, assignment) in &reservation.placement {
+                    if !workload.members[rank].nodes.contains(&assignment.node) {
+                        return Err(format!(
+                            "{name} has {} reserved out of reach",
+                            assignment.node
+                        ));
+                    }
+                    for device in &assignment.devices {
+                        let of = (assignment.node.clone(), device.clone());
+                        if let Some(other) = reserved.insert(of, name.clone()) {
+                            return Err(format!("{device} is reserved for {name} and {other}"));
+                        }
+                    }
+                }
+                if is_decided && place != Some(Place::Holding) {
+                    return Err(format!("{name} has a reservation and is {place:?}"));
+                }
+            } else if is_decided && workload.phase == Phase::Pending {
+                let is_ready = super::super::schedule::not_ready(workload, arbiter.now).is_none();
+                if is_ready != (place == Some(Place::Waiting)) {
+                    return Err(format!("{name} is ready: {is_ready}, but is {place:?}"));
+                }
+            }
+        }
+        if gpus > 5 {
+            return Err(format!("{gpus} GPUs of a quota of 5"));
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn an_arbiter_restored_decides_as_the_one_that_went_on(
+        numbers in proptest::collection::vec(any::<(u8, u8, u8, u8)>(), 1..160)
+    ) {
+        let mut bench = Bench::new(&NODES, 5);
+        let mut log = Vec::new();
+        for numbers in numbers {
+            let Some(input) = bench.random_input(numbers) else { continue };
+            bench.now += [0, 50, 500, 3_000][usize::from(numbers.3 >> 6)];
+            log.push(format!("{} {input:?}", bench.now));
+            let mut restored = Arbiter::restore(bench.arbiter.snapshot());
+            let expected = bench.arbiter.step(Time(bench.now), input.clone());
+            let outputs = restored.step(Time(bench.now), input);
+            prop_assert_eq!(&outputs, &expected, "after {:#?}", log);
+            prop_assert!(restored.snapshot() == bench.arbiter.snapshot(), "after {:#?}\n{:#?}\n{:#?}", log, restored.snapshot(), bench.arbiter.snapshot());
+            if let Err(problem) = bench.check_state() {
+                prop_assert!(false, "{problem}, after {log:#?}");
+            }
+        }
+    }
+}
