@@ -222,7 +222,8 @@ fn load_queues(path: &Path) -> anyhow::Result<Queues> {
     }
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("could not read queues file \"{shown}\""))?;
-    served(text).with_context(|| format!("bad queues file \"{shown}\""))
+    let name = shown.to_string();
+    served(&name, text).with_context(|| format!("bad queues file \"{shown}\""))
 }
 
 impl TimeFlags {

@@ -251,7 +251,7 @@ reasons! {
     // Preemption and drains.
     /// Why a drain was started.
     PreemptedFor { beneficiary: WorkloadName, priority: i32, victim_priority: i32, cost_device_ms: u64 } = "preempted-for",
-        "{beneficiary} (priority {priority}) needs the devices of this workload (priority {victim_priority}); it was the cheapest choice";
+        "{beneficiary} (priority {priority}) needs the devices of this workload (priority {victim_priority})";
     /// What it runs on is broken.
     Evicted { why: String } = "evicted", "what it runs on can no longer be used: {why}";
     /// A candidate that was chosen.

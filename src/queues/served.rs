@@ -1,12 +1,13 @@
 //! Queues as an arbiter without Kubernetes serves them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sluice_core::id::QueueName;
 use sluice_core::kueue::model::{ClusterQueue, NamespaceSelector, StopPolicy};
 use sluice_core::queue;
 
-use super::{LocalQueue, Problems, Queues, parse};
+use super::{LocalQueue, Problems, Queues, Source, parse_all};
 
 /// Why an arbiter cannot serve a configuration.
 #[derive(Debug, thiserror::Error)]
@@ -20,12 +21,13 @@ pub enum Unserved {
 }
 
 /// Reads a queues file for an arbiter that has no cluster: there are no namespaces and nobody answers admission checks,
-/// so queues that count on them are refused. Nodes in it are left out: agents tell which there are.
+/// so queues that count on them are refused. Problems are told of the file `name`. Nodes in it are left out: agents tell which there are.
 ///
 /// # Errors
 /// What is wrong with the text, or what in it cannot be done here.
-pub fn served(source: String) -> Result<queue::Queues, Unserved> {
-    let Queues { mut setup, local_queues, .. } = parse(&source)?;
+pub fn served(name: &str, source: String) -> Result<queue::Queues, Unserved> {
+    let file = Source { name: Arc::from(name), text: source.clone() };
+    let Queues { mut setup, local_queues, .. } = parse_all(&[file])?;
     if setup.queues.is_empty() {
         return Err(refuse("there is no ClusterQueue in it; add one, or leave --queues out"));
     }
@@ -119,12 +121,12 @@ spec: {clusterQueue: research}
 
     fn refused(from: &str, to: &str) -> String {
         assert!(QUEUE.contains(from));
-        served(QUEUE.replace(from, to)).expect_err("it must be refused").to_string()
+        served("f", QUEUE.replace(from, to)).expect_err("it must be refused").to_string()
     }
 
     #[test]
     fn workloads_name_a_queue_or_a_local_queue_with_or_without_its_namespace() {
-        let queues = served(QUEUE.to_owned()).unwrap();
+        let queues = served("f", QUEUE.to_owned()).unwrap();
         for name in ["research", "team/lq", "lq"] {
             let found = queues.find(&name.parse().unwrap()).map(|queue| queue.name.to_string());
             assert_eq!(found.as_deref(), Some("research"), "{name}");
@@ -137,7 +139,7 @@ spec: {clusterQueue: research}
     fn a_name_that_two_namespaces_use_needs_its_namespace() {
         let second = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\n\
                       metadata: {name: lq, namespace: other}\nspec: {clusterQueue: research}\n";
-        let queues = served(format!("{QUEUE}{second}")).unwrap();
+        let queues = served("f", format!("{QUEUE}{second}")).unwrap();
         assert_eq!(queues.find(&"lq".parse().unwrap()), None);
         assert!(queues.find(&"other/lq".parse().unwrap()).is_some());
     }

@@ -167,7 +167,7 @@ impl Arbiter {
         Admission { queue, pod_sets: groups.iter().map(pod_set).collect() }
     }
 
-    /// The flavors of an assignment; of one that was stored without them, the queue's first.
+    /// The flavors of an assignment; where they were not stored, or the queue no longer has them, its first.
     fn flavors_of(
         &self,
         workload: &Workload,
@@ -177,8 +177,10 @@ impl Arbiter {
         let flavor = |resource: &ResourceName| {
             let resource = resource_of(resource);
             let stored = assignment.and_then(|a| a.flavors.get(resource.as_str()));
-            let first = || Some(queue?.group_of(&resource)?.flavors.first()?.flavor.clone());
-            let flavor = stored.map(|name| name.as_str().into()).or_else(first)?;
+            let offered = &queue?.group_of(&resource)?.flavors;
+            let is_stored = |name: &FlavorName| stored.is_some_and(|s| s == name.as_str());
+            let names = || offered.iter().map(|offered| &offered.flavor);
+            let flavor = names().find(|name| is_stored(name)).or_else(|| names().next())?.clone();
             Some((resource, flavor))
         };
         workload.spec.resources.keys().filter_map(flavor).collect()
@@ -198,6 +200,9 @@ impl Arbiter {
                 }
                 Health::Unhealthy | Health::Unknown => false,
             };
+            if self.holders.of(name, id).any(|holder| !self.is_counted(holder, name)) {
+                continue;
+            }
             if is_usable || self.holders.is_held(name, id) {
                 *allocatable.entry(resource_of(&device.resource)).or_insert(0) += 1;
             }
@@ -213,6 +218,28 @@ impl Arbiter {
             is_ready: node.connected,
             is_unschedulable: false,
         }
+    }
+}
+
+impl Arbiter {
+    /// Whether the engine counts what `holder` has on `node`. It does not if the queues file no longer has its queue, or
+    /// no flavor that is there: such devices are then no part of what the engine may give.
+    fn is_counted(&self, holder: &WorkloadName, node: &NodeName) -> bool {
+        let Some(workload) = self.workloads.get(holder) else { return true };
+        let assignments = workload.members.values().filter_map(|m| m.assignment.as_ref());
+        let here = assignments.into_iter().find(|assignment| assignment.node == *node);
+        let flavors = self.flavors_of(workload, here);
+        let labels = self.nodes.get(node).map(|node| &node.labels);
+        let is_here = |name: &FlavorName| {
+            let flavors = &self.config.queues.setup.flavors;
+            flavors.iter().find(|flavor| flavor.name == *name).is_some_and(|flavor| {
+                flavor.node_labels.iter().all(|(key, value)| {
+                    key == HOSTNAME || labels.and_then(|l| l.get(key)) == Some(value)
+                })
+            })
+        };
+        let devices = workload.spec.resources.keys().filter(|r| is_device(r.as_str()));
+        devices.into_iter().all(|r| flavors.get(&resource_of(r)).is_some_and(is_here))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::kueue::workload::Admission;
 use crate::reason::Reason;
 use crate::scheduler::{Standing, Verdict};
 use crate::unit::Time;
-use crate::workload::{Member, Phase, Reservation, Workload};
+use crate::workload::{Member, Phase, Reservation, Workload, is_device};
 
 impl Arbiter {
     /// Everything that time alone brings about.
@@ -164,6 +164,11 @@ impl Arbiter {
                 self.drop_demand_of(name);
             }
             return;
+        }
+        let wanted = workload.spec.resources.iter().find(|(r, _)| is_device(r.as_str()));
+        if let Some((resource, requested)) = wanted.map(|(r, count)| (r.clone(), *count)) {
+            let (ranks, free) = (workload.spec.nnodes, self.free_count(&resource));
+            self.wait(name, Reason::WaitingForDevices { resource, requested, ranks, free });
         }
         let had = self.workloads.get_mut(name).and_then(|w| w.reservation.take()).is_some();
         if had {

@@ -107,12 +107,8 @@ impl Arbiter {
             return Err(Reason::NoNodes);
         }
         let Some(queue) = self.find_queue(&spec.queue) else {
-            let queues = &self.config.queues.setup.queues;
-            let known: Vec<&str> = queues.iter().map(|q| q.name.as_str()).collect();
-            return Err(Reason::QueueUnknown {
-                queue: spec.queue.clone(),
-                known: known.join(", "),
-            });
+            let (queue, known) = (spec.queue.clone(), self.known_queues());
+            return Err(Reason::QueueUnknown { queue, known });
         };
         let queue_name: QueueName = queue.name.as_str().parse().unwrap_or(spec.queue.clone());
         spec.queue = queue_name.clone();
@@ -156,6 +152,13 @@ impl Arbiter {
         self.workloads.remove(name);
         self.touched.insert(name.clone());
         self.outputs.push(Output::ForgetWorkload(name.clone()));
+    }
+
+    /// The names by which workloads may ask for a queue, for people.
+    pub(super) fn known_queues(&self) -> String {
+        let queues = self.config.queues.setup.queues.iter().map(|q| q.name.as_str());
+        let local = self.config.queues.local.keys().map(QueueName::as_str);
+        queues.chain(local).collect::<Vec<_>>().join(", ")
     }
 
     pub(super) fn find_queue(&self, name: &QueueName) -> Option<&ClusterQueue> {

@@ -12,6 +12,7 @@ use super::schedule::not_ready;
 use crate::drain::DrainState;
 use crate::id::{DeviceId, NodeName, WorkloadName};
 use crate::kueue::workload::EvictionReason;
+use crate::reason::Reason;
 use crate::scheduler::{Hold, Place};
 use crate::unit::Time;
 use crate::workload::{Phase, Workload};
@@ -58,8 +59,9 @@ impl Arbiter {
             None => self.scheduler.forget(&key),
             Some(Place::Waiting) => {
                 let (waiting, was_drained) = (waiting(workload), self.was_drained(workload));
-                if self.scheduler.waiting(&key).is_none_or(|known| **known != waiting) {
-                    self.scheduler.submit(Arc::new(waiting));
+                let is_news = self.scheduler.waiting(&key).is_none_or(|known| **known != waiting);
+                if is_news && !self.scheduler.submit(Arc::new(waiting)) {
+                    return self.tell_queue_unknown(name);
                 }
                 if was_drained && !self.scheduler.hold_offs().contains_key(&key) {
                     self.scheduler.restore_hold_off(key, None);
@@ -111,6 +113,13 @@ impl Arbiter {
         for name in lost.collect::<Vec<_>>() {
             self.drop_reservation(&name);
         }
+    }
+
+    /// It was submitted to a queue that the queues file had once.
+    fn tell_queue_unknown(&mut self, name: &WorkloadName) {
+        let Some(queue) = self.workloads.get(name).map(|w| w.spec.queue.clone()) else { return };
+        let known = self.known_queues();
+        self.wait(name, Reason::QueueUnknown { queue, known });
     }
 
     /// What is reserved for `name` is held, until those who are drained for it have left.

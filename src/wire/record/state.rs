@@ -150,7 +150,7 @@ fn queues_in(source: &str) -> Result<Queues, WireError> {
         return Ok(Queues::without_file());
     }
     let expected = |problem: String| format!("a queues file without problems: {problem}");
-    queues::served(source.to_owned())
+    queues::served("queues_source", source.to_owned())
         .map_err(|problem| WireError::new("queues_source", "a text", expected(problem.to_string())))
 }
 

@@ -288,7 +288,7 @@ spec: {clusterQueue: research}
 fn snapshot() -> Snapshot {
     let config = Config {
         epoch: 7,
-        queues: crate::queues::served(QUEUES.to_owned()).unwrap(),
+        queues: crate::queues::served("f", QUEUES.to_owned()).unwrap(),
         fair_sharing: true,
         rules: Rules::all().without(Rule::LostWork),
         hold_off_ms_max: 13,

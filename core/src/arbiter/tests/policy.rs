@@ -171,3 +171,35 @@ fn a_workload_that_was_drained_often_within_the_hour_is_left_alone() {
     bench.wait(3_300_000);
     assert_eq!(bench.phase("train"), Phase::Draining);
 }
+
+/// An arbiter started anew with other queues, while `ghost` runs in one that is gone.
+fn with_other_queues(queues: Queues) -> Bench {
+    let mut before = Bench::new(&["a", "b"], 4);
+    before.submit(&Bench::spec("ghost", 10, 1, 2), &["a"]);
+    before.start("ghost");
+    let workloads = before.arbiter.workloads().values().cloned().collect();
+    let config = Config { queues, recovery_ms: 0, ..Config::default() };
+    let mut bench = Bench::with(config.clone(), &[]);
+    bench.now = before.now + 500;
+    bench.arbiter = Arbiter::new(Time(bench.now), config, workloads, Vec::new(), None);
+    bench.arbiter.nodes.clone_from(&before.arbiter.nodes);
+    bench.connect("a");
+    bench.connect("b");
+    bench
+}
+
+#[test]
+fn what_runs_in_a_queue_that_is_gone_keeps_its_devices_and_blocks_nobody() {
+    for (queue, flavor) in [("other", "default"), ("default", "renamed"), ("other", "renamed")] {
+        let mut queues = Queues::single(queue, &[("nvidia.com/gpu", 4)]);
+        queues.setup.flavors[0].name = flavor.into();
+        queues.setup.queues[0].groups[0].flavors[0].flavor = flavor.into();
+        let mut bench = with_other_queues(queues);
+        let spec = WorkloadSpec { queue: queue.parse().unwrap(), ..Bench::spec("new", 0, 1, 2) };
+        bench.submit(&spec, &["a", "b"]);
+        assert_eq!(bench.phase("new"), Phase::Admitted, "queue {queue}, flavor {flavor}");
+        let assignment = bench.workload("new").members[&0].assignment.clone();
+        assert_eq!(assignment.map(|a| a.node.to_string()), Some("b".to_owned()));
+        assert_eq!(bench.workload("ghost").device_count(), 2);
+    }
+}
