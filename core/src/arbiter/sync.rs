@@ -67,14 +67,14 @@ impl Arbiter {
                     self.scheduler.restore_hold_off(key, None);
                 }
             }
-            Some(Place::Holding) if now != Some(Place::Holding) => self.tell_hold(name),
+            Some(Place::Holding) => self.tell_hold(name),
             Some(Place::Running) if now == Some(Place::Leaving) => self.scheduler.stays(&key),
             Some(place @ (Place::Running | Place::Leaving))
                 if now != Some(place) || self.is_outdated(workload) =>
             {
                 self.scheduler.resume(self.holding(workload));
             }
-            Some(Place::Holding | Place::Running | Place::Leaving) => {}
+            Some(Place::Running | Place::Leaving) => {}
         }
     }
 
@@ -127,13 +127,26 @@ impl Arbiter {
         let Some(workload) = self.workloads.get(name) else { return };
         let Some(reservation) = &workload.reservation else { return };
         let open = reservation.drains.iter().filter_map(|id| self.drains.get(id));
-        let open = open.filter(|drain| drain.state.is_open());
+        let open = open.filter(|drain| drain.state.is_open()).map(|drain| &drain.victim);
+        // Ended workloads are drained by nobody and hold their devices until their workers are gone.
+        let devices =
+            reservation.placement.values().flat_map(|a| a.devices.iter().map(|d| (&a.node, d)));
+        let ended = devices.flat_map(|(node, device)| self.holders.of(node, device));
+        let victims: BTreeSet<_> = open.chain(ended.filter(|n| *n != name)).map(key_of).collect();
+        let key = key_of(name);
+        let waiting = waiting(workload);
+        let known = self.scheduler.hold_of(&key).zip(self.scheduler.snapshot().running(&key));
+        if known.is_some_and(|(hold, running)| {
+            hold.victims == victims && running.workload.pod_sets == waiting.pod_sets
+        }) {
+            return;
+        }
         let hold = Hold {
             admission: self.admission_of(workload, &reservation.placement),
-            victims: open.map(|drain| key_of(&drain.victim)).collect(),
+            victims,
             since_ms: self.now.0,
         };
-        self.scheduler.hold(&Arc::new(waiting(workload)), hold, self.now.0);
+        self.scheduler.hold(&Arc::new(waiting), hold, self.now.0);
     }
 
     /// Since when those who were preempted could have come back, for those who wait for demand to stay low.

@@ -14,7 +14,6 @@ fn pick<T: Copy>(from: &[T], index: u8) -> T {
 impl Bench {
     /// One input out of numbers; `None` if there is nothing to do it to.
     fn random_input(&self, (kind, a, b, c): (u8, u8, u8, u8)) -> Option<Input> {
-        let node: NodeName = pick(&NODES, a).parse().unwrap();
         let workloads: Vec<&Workload> = self.arbiter.workloads.values().collect();
         let workload =
             || workloads.get(usize::from(a) % workloads.len().max(1)).map(|w| w.spec.name.clone());
@@ -41,12 +40,32 @@ impl Bench {
                 Some(Input::Detach { workload: name, rank, launcher })
             }
             7 if c % 3 == 0 => Some(Input::Cancel { workload: workload()? }),
+            14 => {
+                let name = workload()?;
+                let record = self.workload(name.as_str());
+                let worker = WorkerId { workload: name.clone(), attempt: record.attempt, rank };
+                let launcher = Self::launcher(name.as_str(), rank);
+                let exit = Exit::Code(i32::from(c % 2));
+                Some(Input::ReportExit { worker, launcher, exit })
+            }
+            _ => self.random_event((kind, a, b, c)),
+        }
+    }
+
+    /// What agents and operators do, out of numbers.
+    fn random_event(&self, (kind, a, b, c): (u8, u8, u8, u8)) -> Option<Input> {
+        let node: NodeName = pick(&NODES, a).parse().unwrap();
+        let workloads: Vec<&Workload> = self.arbiter.workloads.values().collect();
+        let workload =
+            || workloads.get(usize::from(a) % workloads.len().max(1)).map(|w| w.spec.name.clone());
+        let rank = u32::from(b % 2);
+        match kind % 16 {
             8 if c % 4 == 0 => Some(Input::AgentDisconnected { node }),
             8 => Some(Input::AgentConnected { node }),
             9 => {
                 let device = |index: u32| {
                     let health =
-                        if c % 8 == index as u8 { Health::Unhealthy } else { Health::Healthy };
+                        if u32::from(c % 8) == index { Health::Unhealthy } else { Health::Healthy };
                     let kind = "nvidia-l4".to_owned();
                     let device = Device { resource: gpu(), index, kind, simulated: true, health };
                     (format!("{node}-{index}").parse().unwrap(), device)
@@ -94,14 +113,6 @@ impl Bench {
                 };
                 let event = DrainEvent { drain: drain.id.clone(), epoch: 1, worker, kind };
                 Some(Input::DrainEvent { node, event })
-            }
-            14 => {
-                let name = workload()?;
-                let record = self.workload(name.as_str());
-                let worker = WorkerId { workload: name.clone(), attempt: record.attempt, rank };
-                let launcher = Self::launcher(name.as_str(), rank);
-                let exit = Exit::Code(i32::from(c % 2));
-                Some(Input::ReportExit { worker, launcher, exit })
             }
             15 if c % 16 == 0 => Some(Input::Freeze { why: "test".to_owned() }),
             15 if c % 4 == 1 => Some(Input::Unfreeze),
