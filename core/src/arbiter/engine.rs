@@ -186,12 +186,15 @@ impl Arbiter {
         workload.spec.resources.keys().filter_map(flavor).collect()
     }
 
-    /// The node as the engine sees it. Devices that are out of order count while somebody holds them, so that what is
-    /// in use and what there is fit together.
+    /// The node as the engine sees it. Devices that are out of order do not count, also while somebody holds them: what
+    /// is free is then taken for less than it is, but nobody is drained for a device that nobody could be given.
     pub(super) fn place_of(&self, name: &NodeName, node: &Node) -> tas::Node {
         let mut allocatable: Requests = self.unlimited.clone();
         let mut degraded = Requests::new();
         for (id, device) in &node.devices {
+            if self.holders.of(name, id).any(|holder| !self.is_counted(holder, name)) {
+                continue;
+            }
             let is_usable = match device.health {
                 Health::Healthy => true,
                 Health::Degraded => {
@@ -200,10 +203,7 @@ impl Arbiter {
                 }
                 Health::Unhealthy | Health::Unknown => false,
             };
-            if self.holders.of(name, id).any(|holder| !self.is_counted(holder, name)) {
-                continue;
-            }
-            if is_usable || self.holders.is_held(name, id) {
+            if is_usable {
                 *allocatable.entry(resource_of(&device.resource)).or_insert(0) += 1;
             }
         }
@@ -301,10 +301,6 @@ impl Holders {
             self.by_workload.insert(workload.clone(), devices);
         }
         changed
-    }
-
-    fn is_held(&self, node: &NodeName, device: &DeviceId) -> bool {
-        self.by_device.get(node).is_some_and(|devices| devices.contains_key(device))
     }
 
     /// Who holds or has reserved the device.

@@ -283,6 +283,9 @@ impl Arbiter {
         let config = &self.config;
         let mut due: Vec<Time> = Vec::new();
         due.extend(self.retry_at);
+        if self.dirty {
+            due.push(self.now.plus_ms(1));
+        }
         due.extend(self.avoid_until.values());
         if !self.awaited.is_empty() {
             due.push(self.started_at.plus_ms(config.recovery_ms));

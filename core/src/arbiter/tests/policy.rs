@@ -203,3 +203,20 @@ fn what_runs_in_a_queue_that_is_gone_keeps_its_devices_and_blocks_nobody() {
         assert_eq!(bench.workload("ghost").device_count(), 2);
     }
 }
+
+#[test]
+fn nobody_is_drained_for_a_device_that_is_out_of_order() {
+    let mut bench = Bench::new(&["a"], 2);
+    bench.submit(&Bench::spec("train", 10, 1, 2), &["a"]);
+    bench.start("train");
+    let node: NodeName = "a".parse().unwrap();
+    let mut device = bench.arbiter.nodes()[&node].devices.values().next().unwrap().clone();
+    device.health = Health::Unhealthy;
+    let devices = [("a-0".parse().unwrap(), device)].into();
+    bench.give(Input::NodeReport { node, report: NodeReport { devices, ..NodeReport::default() } });
+    bench.now += 60_000;
+    bench.submit(&Bench::spec("serve", 30, 1, 2), &["a"]);
+    assert_eq!(bench.phase("train"), Phase::Running);
+    assert_eq!(bench.phase("serve"), Phase::Pending);
+    assert_eq!(bench.workload("serve").reason.code(), "waiting-for-devices");
+}

@@ -16,13 +16,29 @@ pub(super) fn turn_of(workload: &Workload) -> Turn {
     (priority, workload.queued_at_ms(), workload.uid.clone(), workload.key.clone())
 }
 
-/// What equivalent workloads have in common and others mostly do not: priority, pods and their requests.
-type Sketch = (i64, Vec<(u32, Requests)>);
+/// What equivalent workloads have in common and others mostly do not: priority, pods and their requests, and a
+/// fingerprint of the nodes that the pods insist on.
+type Sketch = (i64, Vec<(u32, Requests)>, u64);
 
 fn sketch_of(workload: &Workload) -> Sketch {
     let pod_sets = workload.pod_sets.iter();
     let sketch = pod_sets.map(|pod_set| (pod_set.count, pod_set.requests.clone()));
-    (workload.effective_priority(), sketch.collect())
+    (workload.effective_priority(), sketch.collect(), fingerprint_of(workload))
+}
+
+/// FNV-1a over the texts of selectors and affinity. Equal for equal workloads; for others seldom.
+fn fingerprint_of(workload: &Workload) -> u64 {
+    let selected = workload.pod_sets.iter().flat_map(|pods| &pods.node_selector);
+    let selected = selected.flat_map(|(key, value)| [key, value]);
+    let required = workload.pod_sets.iter().flat_map(|pods| pods.affinity_terms.iter().flatten());
+    let required = required.flat_map(|requirement| requirement.values.iter());
+    let texts = selected.chain(required);
+    texts.fold(0xcbf2_9ce4_8422_2325, |hash, text| {
+        let bytes = text.bytes().chain([0xff]);
+        bytes.fold(hash, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    })
 }
 
 /// Whether the scheduler would decide the same about both: same priority, same shape.

@@ -5,7 +5,9 @@
 //! no more than what the rule takes in order of cost; among up to [`EXACT_CANDIDATES_MAX`] candidates no cheaper set
 //! that the rule takes is enough; the same question has the same answer.
 
-use super::super::name::FlavorResource;
+use std::collections::BTreeSet;
+
+use super::super::name::{FlavorResource, WorkloadKey};
 use super::super::snapshot::Running;
 use super::super::whatif::WhatIf;
 use super::super::workload::Usage;
@@ -185,9 +187,9 @@ impl<'a> Choice<'_, 'a, '_> {
         if targets.is_empty() {
             return;
         }
-        let score = self.score_of(|running| {
-            targets.iter().any(|(target, _)| target.workload.key == running.workload.key)
-        });
+        let keys: BTreeSet<&WorkloadKey> =
+            targets.iter().map(|(target, _)| &target.workload.key).collect();
+        let score = self.score_of(|running| keys.contains(&running.workload.key));
         if self.best.as_ref().is_none_or(|best| score < best.score) {
             self.best = Some(Best { score, targets });
         }
