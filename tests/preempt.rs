@@ -154,6 +154,10 @@ fn checkpoint_torn_by_a_kill_is_put_aside_and_the_one_before_is_resumed_from() {
     });
     let kept = trainer.dir.join(format!("checkpoint-{torn}.sluice-incomplete"));
     assert!(kept.is_dir(), "nothing is deleted");
+    cluster.wait("the arbiter to hear that nothing of it is left", |cluster| {
+        let members = cluster.workload("train")?.members;
+        members.iter().all(|member| member.assignment.is_none()).then_some(())
+    });
     training.start(&mut cluster);
     cluster.wait("the next start", |_| (trainer.resumed_from().len() == 2).then_some(()));
     assert_eq!(trainer.resumed_from(), [None, Some(newest)]);
