@@ -130,7 +130,7 @@ impl Scheduler {
         self.snapshot.insert(Running::new(workload));
     }
 
-    /// A running workload is to go. If it was `preempted`, it is not given back at once what it loses.
+    /// A running workload is to go, for `reason`; `now_ms` is the moment of the decision.
     pub fn leaves(&mut self, key: &WorkloadKey, reason: EvictionReason, now_ms: u64) {
         let Some(running) = self.snapshot.running(key) else { return };
         let mut workload = Workload::clone(&running.workload);

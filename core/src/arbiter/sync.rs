@@ -141,11 +141,7 @@ impl Arbiter {
         }) {
             return;
         }
-        let hold = Hold {
-            admission: self.admission_of(workload, &reservation.placement),
-            victims,
-            since_ms: self.now.0,
-        };
+        let hold = Hold { admission: self.admission_of(workload, &reservation.placement), victims };
         self.scheduler.hold(&Arc::new(waiting), hold, self.now.0);
     }
 

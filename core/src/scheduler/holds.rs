@@ -19,8 +19,6 @@ pub struct Hold {
     pub admission: Admission,
     /// Who must have left by then.
     pub victims: BTreeSet<WorkloadKey>,
-    /// Since when. Unit: ms of the caller's clock.
-    pub since_ms: u64,
 }
 
 impl Scheduler {
