@@ -120,11 +120,25 @@ fn pids() -> BTreeSet<i32> {
 
 /// The process as one of ours; `None` if it is none, has gone or may not be looked at.
 fn member(pid: i32, mark: &str) -> Option<Member> {
-    let mut bytes = Vec::new();
-    let file = File::open(format!("/proc/{pid}/environ")).ok()?;
-    file.take(ENVIRON_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    let (is_ours, worker) = read_environ(&bytes, mark);
+    let (is_ours, worker) = read_environ(&environ(pid)?, mark);
     is_ours.then_some(Member { pid, worker })
+}
+
+/// The environment of a process; `None` if it has gone or may not be looked at. In the middle of
+/// `exec` it is empty for a moment, while the program is there already: so it is read again.
+fn environ(pid: i32) -> Option<Vec<u8>> {
+    const TRIES: usize = 100;
+    let mut bytes = Vec::new();
+    for _ in 0..TRIES {
+        let file = File::open(format!("/proc/{pid}/environ")).ok()?;
+        file.take(ENVIRON_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        let has_program = || std::fs::read_link(format!("/proc/{pid}/exe")).is_ok();
+        if !bytes.is_empty() || !has_program() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Some(bytes)
 }
 
 fn read_environ(bytes: &[u8], mark: &str) -> (bool, Option<Worker>) {

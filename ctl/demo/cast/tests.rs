@@ -55,3 +55,25 @@ fn only_marked_processes_are_killed() {
     stranger.kill().unwrap();
     stranger.wait().unwrap();
 }
+
+/// The kernel shows a program before its environment: at any moment of `exec` a look finds it.
+#[test]
+fn a_process_is_found_from_its_first_moment() {
+    let mark = format!("test-{}-{:x}", std::process::id(), fastrand::u64(..));
+    for _ in 0..200 {
+        let mut ours = Command::new("sleep").arg("60").env(MARK, &mark).spawn().unwrap();
+        let found = Lookout::new(&mark).look();
+        ours.kill().unwrap();
+        ours.wait().unwrap();
+        assert_eq!(found, [Member { pid: ours.id().try_into().unwrap(), worker: None }]);
+    }
+}
+
+#[test]
+fn a_program_without_an_environment_is_nobodys() {
+    let mut bare = Command::new("sleep").arg("60").env_clear().spawn().unwrap();
+    let found = member(bare.id().try_into().unwrap(), "");
+    bare.kill().unwrap();
+    bare.wait().unwrap();
+    assert_eq!(found, None);
+}
