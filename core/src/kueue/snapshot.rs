@@ -3,6 +3,7 @@
 mod change;
 mod cohorts;
 mod inactive;
+mod names;
 mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use super::quota::{Ledger, NodeId, QuotaTree};
 use super::tas::{FlavorNodes, Node, NodeBook, OtherPod, Switches};
 use super::workload::{Usage, Workload};
 use cohorts::CohortPlan;
+use names::Names;
 use places::Places;
 
 pub use cohorts::COHORT_DEPTH_MAX;
@@ -58,6 +60,8 @@ pub struct Running {
     pub usage: Usage,
     /// What its local queue used in the past, in billionths, where admission is shared by usage.
     pub local_queue_usage_nano: Option<u128>,
+    /// Where its snapshot keeps what it takes in topologies.
+    slot: Option<usize>,
 }
 
 impl Running {
@@ -69,7 +73,7 @@ impl Running {
             None => workload.queue.clone(),
         };
         let usage = workload.reserved_usage();
-        Self { workload, queue, usage, local_queue_usage_nano: None }
+        Self { workload, queue, usage, local_queue_usage_nano: None, slot: None }
     }
 
     /// Whether it uses any of `frs`.
@@ -145,6 +149,8 @@ pub struct Snapshot {
     queue_of_node: BTreeMap<NodeId, QueueName>,
     tree: QuotaTree,
     running: BTreeMap<WorkloadKey, Arc<Running>>,
+    /// Names of what is counted, so that all use the same text.
+    names: Names,
     /// Per root of the quota tree, how many of those below have which priority.
     priorities: BTreeMap<NodeId, Priorities>,
     nodes: NodeBook,
@@ -164,6 +170,7 @@ impl Snapshot {
         if setup.places_all {
             setup.nodes.iter_mut().for_each(places::name_host);
         }
+        let names = Names::share_in(&mut setup);
         let planted = places::flavor_nodes(&setup);
         let flavors: BTreeMap<_, _> =
             setup.flavors.into_iter().map(|flavor| (flavor.name.clone(), flavor)).collect();
@@ -178,6 +185,7 @@ impl Snapshot {
             queue_of_node: BTreeMap::new(),
             tree: QuotaTree::default(),
             running: BTreeMap::new(),
+            names,
             priorities: BTreeMap::new(),
             nodes: NodeBook::new(setup.nodes, &setup.other_pods),
             places: Places::unplanted(&planted),
@@ -244,9 +252,14 @@ impl Snapshot {
     /// Records that `running` holds quota. Replaces what the same workload held before.
     ///
     /// Returns whether its queue is known; quota of an unknown queue is not counted.
-    pub fn insert(&mut self, running: Running) -> bool {
+    pub fn insert(&mut self, mut running: Running) -> bool {
         let key = running.workload.key.clone();
         self.remove(&key);
+        if !self.queues.contains_key(&running.queue) {
+            return false;
+        }
+        running.usage = self.names.share(running.usage);
+        running.slot = Some(self.occupy(&running.workload));
         let Some(queue) = self.queues.get_mut(&running.queue) else { return false };
         let running = Arc::new(running);
         queue.insert(key.clone(), Arc::clone(&running));
@@ -254,7 +267,6 @@ impl Snapshot {
         let priority = running.workload.effective_priority();
         self.priorities.entry(self.tree.root(node)).or_default().add(priority);
         self.change(|ledger| ledger.add_all(node, &running.usage));
-        self.occupy(&key, &running.workload);
         self.running.insert(key, running);
         true
     }
@@ -270,8 +282,9 @@ impl Snapshot {
             }
             self.change(|ledger| ledger.remove_all(node, &running.usage));
         }
-        self.vacate(key);
-        Some(Arc::unwrap_or_clone(running))
+        let mut running = Arc::unwrap_or_clone(running);
+        running.slot.take().into_iter().for_each(|slot| self.vacate(slot));
+        Some(running)
     }
 
     fn change(&mut self, apply: impl FnOnce(&mut Ledger<'_>)) {
