@@ -127,7 +127,7 @@ impl Arbiter {
     fn why_not_placed(&self, workload: &Workload, failure: &Failure) -> Reason {
         let wanted = workload.spec.resources.iter().find(|(r, _)| is_device(r.as_str()));
         let Some((resource, requested)) = wanted.map(|(r, count)| (r.clone(), *count)) else {
-            let nodes = workload.members.values().flat_map(|m| &m.nodes);
+            let nodes = workload.members.values().flat_map(|m| &*m.nodes);
             let first = nodes.min().cloned();
             return first.map_or(Reason::NoNodes, |node| Reason::NodesNotConnected { node });
         };
