@@ -141,19 +141,21 @@ impl Priorities {
 }
 
 /// Queues, cohorts, flavors and what runs, at one moment.
+///
+/// A clone shares what is large (nodes, what runs, and where) until one of both changes it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     flavors: BTreeMap<FlavorName, ResourceFlavor>,
     checks: BTreeMap<CheckName, AdmissionCheck>,
-    queues: BTreeMap<QueueName, QueueState>,
+    queues: BTreeMap<QueueName, Arc<QueueState>>,
     queue_of_node: BTreeMap<NodeId, QueueName>,
     tree: QuotaTree,
-    running: BTreeMap<WorkloadKey, Arc<Running>>,
+    running: Arc<BTreeMap<WorkloadKey, Arc<Running>>>,
     /// Names of what is counted, so that all use the same text.
     names: Names,
     /// Per root of the quota tree, how many of those below have which priority.
     priorities: BTreeMap<NodeId, Priorities>,
-    nodes: NodeBook,
+    nodes: Arc<NodeBook>,
     /// The levels and labels of the flavors with a topology.
     planted: BTreeMap<FlavorName, FlavorNodes>,
     switches: Switches,
@@ -184,10 +186,10 @@ impl Snapshot {
             queues: BTreeMap::new(),
             queue_of_node: BTreeMap::new(),
             tree: QuotaTree::default(),
-            running: BTreeMap::new(),
+            running: Arc::default(),
             names,
             priorities: BTreeMap::new(),
-            nodes: NodeBook::new(setup.nodes, &setup.other_pods),
+            nodes: Arc::new(NodeBook::new(setup.nodes, &setup.other_pods)),
             places: Places::unplanted(&planted),
             planted,
             switches: setup.placement,
@@ -214,7 +216,7 @@ impl Snapshot {
         self.queue_of_node.insert(node, spec.name.clone());
         let (running, priorities) = (BTreeMap::new(), Priorities::default());
         let state = QueueState { node, inactive, is_topology_only, running, priorities, spec };
-        self.queues.insert(state.spec.name.clone(), state);
+        self.queues.insert(state.spec.name.clone(), Arc::new(state));
     }
 
     fn find_inactive_reason(
@@ -260,21 +262,25 @@ impl Snapshot {
         }
         running.usage = self.names.share(running.usage);
         running.slot = Some(self.occupy(&running.workload));
-        let Some(queue) = self.queues.get_mut(&running.queue) else { return false };
+        let queue = self.queues.get_mut(&running.queue).map(Arc::make_mut);
+        let Some(queue) = queue else { return false };
         let running = Arc::new(running);
         queue.insert(key.clone(), Arc::clone(&running));
         let node = queue.node;
         let priority = running.workload.effective_priority();
         self.priorities.entry(self.tree.root(node)).or_default().add(priority);
         self.change(|ledger| ledger.add_all(node, &running.usage));
-        self.running.insert(key, running);
+        Arc::make_mut(&mut self.running).insert(key, running);
         true
     }
 
     /// Forgets a workload and frees its quota.
     pub fn remove(&mut self, key: &WorkloadKey) -> Option<Running> {
-        let running = self.running.remove(key)?;
-        if let Some(queue) = self.queues.get_mut(&running.queue) {
+        if !self.running.contains_key(key) {
+            return None;
+        }
+        let running = Arc::make_mut(&mut self.running).remove(key)?;
+        if let Some(queue) = self.queues.get_mut(&running.queue).map(Arc::make_mut) {
             queue.remove(key);
             let node = queue.node;
             if let Some(priorities) = self.priorities.get_mut(&self.tree.root(node)) {
@@ -309,18 +315,18 @@ impl Snapshot {
     /// The queue called `name`.
     #[must_use]
     pub fn queue(&self, name: &QueueName) -> Option<&QueueState> {
-        self.queues.get(name)
+        self.queues.get(name).map(Arc::as_ref)
     }
 
     /// All queues, by name.
     pub fn queues(&self) -> impl Iterator<Item = &QueueState> {
-        self.queues.values()
+        self.queues.values().map(Arc::as_ref)
     }
 
     /// The queue at `node` of the quota tree; `None` for a cohort.
     #[must_use]
     pub fn queue_at(&self, node: NodeId) -> Option<&QueueState> {
-        self.queue_of_node.get(&node).and_then(|name| self.queues.get(name))
+        self.queue_of_node.get(&node).and_then(|name| self.queue(name))
     }
 
     /// The quota tree.

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::super::name::FlavorName;
 use super::super::tas::{FlavorNodes, HOSTNAME, LeafUsage, Node, Renewal, TasSnapshot};
@@ -32,7 +33,7 @@ impl TopologyUsage {
 pub(super) struct Places {
     topologies: BTreeMap<FlavorName, TasSnapshot>,
     /// What each running workload takes, by its slot.
-    placed: Vec<Option<TopologyUsage>>,
+    placed: Arc<Vec<Option<Arc<TopologyUsage>>>>,
     /// Slots that nobody has.
     vacant: Vec<usize>,
     /// Flavors whose tree is out of date.
@@ -70,11 +71,12 @@ impl Places {
     }
 
     fn keep(&mut self, usage: TopologyUsage) -> usize {
+        let placed = Arc::make_mut(&mut self.placed);
         let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.placed.push(None);
-            self.placed.len() - 1
+            placed.push(None);
+            placed.len() - 1
         });
-        self.placed[slot] = Some(usage);
+        placed[slot] = Some(Arc::new(usage));
         slot
     }
 
@@ -164,13 +166,15 @@ impl Snapshot {
                 places.topologies.insert(name.clone(), topology);
             }
         }
+        let mut placed = vec![None; places.placed.len()];
         for running in self.running.values() {
             let usage = places.usage_of(&running.workload, self);
             places.add(&usage, Some(&outdated));
-            if let Some(kept) = running.slot.and_then(|slot| places.placed.get_mut(slot)) {
-                *kept = Some(usage);
+            if let Some(kept) = running.slot.and_then(|slot| placed.get_mut(slot)) {
+                *kept = Some(Arc::new(usage));
             }
         }
+        places.placed = Arc::new(placed);
         places
     }
 
@@ -185,7 +189,8 @@ impl Snapshot {
     /// Counts what is kept in `slot` as free again; nobody has the slot then.
     pub(super) fn vacate(&mut self, slot: usize) {
         let places = self.places_mut();
-        if let Some(usage) = places.placed.get_mut(slot).and_then(Option::take) {
+        if let Some(usage) = Arc::make_mut(&mut places.placed).get_mut(slot).and_then(Option::take)
+        {
             places.change(&usage, None, TasSnapshot::remove);
             places.vacant.push(slot);
         }
@@ -200,13 +205,13 @@ impl Snapshot {
             name_host(&mut node);
         }
         let name = node.name.clone();
-        let before = self.nodes.set(node);
+        let before = Arc::make_mut(&mut self.nodes).set(node);
         self.renew_node(before.as_ref(), &name);
     }
 
     /// Removes a node. Whether it was known.
     pub fn remove_node(&mut self, name: &str) -> bool {
-        let before = self.nodes.remove(name);
+        let before = Arc::make_mut(&mut self.nodes).remove(name);
         self.renew_node(before.as_ref(), name);
         before.is_some()
     }
@@ -242,7 +247,7 @@ impl Snapshot {
 
     /// What `running`, which is of this snapshot, takes in topologies.
     pub(in crate::kueue) fn placed(&self, running: &Running) -> Option<&TopologyUsage> {
-        self.places().placed.get(running.slot?)?.as_ref()
+        self.places().placed.get(running.slot?)?.as_deref()
     }
 
     /// The nodes of `flavor`, if it has a topology.
