@@ -1,0 +1,1 @@
+//! One slice from its creation until its nodes can be used again.
