@@ -79,7 +79,7 @@ fn making_room(criterion: &mut Criterion) {
     let half = fleet_of_halves();
     let budget = Budget { moves_max: 16, cost_device_ms_max: u64::MAX };
     for (what, request) in
-        [("a half", want(3, 1, 1)), ("a cube", want(4, 1, 1)), ("eight pairs", want(1, 1, 88))]
+        [("a half", want(3, 1, 1)), ("a cube", want(4, 1, 1)), ("88 pairs", want(1, 1, 88))]
     {
         let requests = [Request { may_preempt: true, ..request }];
         criterion.bench_function(&format!("victims for {what}, 144 cubes"), |bencher| {
