@@ -20,5 +20,7 @@ pub mod queue;
 pub mod reason;
 pub mod sample;
 pub mod scheduler;
+pub mod slice;
+pub mod topology;
 pub mod unit;
 pub mod workload;
