@@ -24,6 +24,7 @@ use crate::run::RunArgs;
 use crate::simulate::SimulateArgs;
 use crate::status::StatusArgs;
 use crate::up::UpArgs;
+use crate::volume::VolumeArgs;
 use crate::{server, trainer};
 
 const EXAMPLES: &str = "\
@@ -105,6 +106,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Runs a cluster and a trace of workloads in virtual time, with and without draining.
     Simulate(SimulateArgs),
+    /// Plans volumes, shows their limits, and measures one.
+    Volume(Box<VolumeArgs>),
     /// Looks at files of queues: what is wrong with them, or what they define.
     Config(ConfigArgs),
     /// Prints a completion script for a shell.

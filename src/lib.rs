@@ -7,4 +7,5 @@ pub mod paths;
 pub mod queues;
 pub mod simulate;
 pub mod telemetry;
+pub mod volumes;
 pub mod wire;

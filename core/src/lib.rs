@@ -21,4 +21,5 @@ pub mod reason;
 pub mod sample;
 pub mod scheduler;
 pub mod unit;
+pub mod volume;
 pub mod workload;

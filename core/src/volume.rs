@@ -1,0 +1,14 @@
+//! What Sluice makes of block storage: limits of Google's disks, a plan for a volume, what read-ahead ought to be
+//! and is, and who is the bottleneck.
+//!
+//! All of it is arithmetic in integers on facts of [`crate::sample`] and on tables that the caller hands in: limits age,
+//! so they are data files with source and date, never code.
+
+mod finding;
+pub mod limits;
+pub mod measure;
+pub mod plan;
+mod rate;
+
+pub use finding::{Finding, Severity};
+pub use rate::{MIB_BYTES, Mib};

@@ -1,0 +1,151 @@
+//! What there is to say of a volume or of a plan for one, as data: a stable code, typed values, a message (what and why)
+//! and a hint (what to do). `docs/reasons.md` explains each code; a test keeps the two complete.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Mib;
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Good to know.
+    Note,
+    /// It works, and somebody should look at it.
+    Warning,
+    /// It cannot be so.
+    Error,
+}
+
+impl Severity {
+    /// As it is printed.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+macro_rules! findings {
+    ($($(#[$doc:meta])* $name:ident $({ $($field:ident: $type:ty),* $(,)? })? =
+        $code:literal, $severity:ident, $message:literal, hint $hint:literal;)*) => {
+        /// A finding. See the module.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Finding {
+            $($(#[$doc])* #[allow(missing_docs, reason = "fields are named by the message")]
+              $name $({ $($field: $type),* })?,)*
+        }
+
+        impl Finding {
+            /// Every code, in the order of declaration.
+            pub const CODES: &[&str] = &[$($code),*];
+
+            /// Stable code: never renamed, only added to.
+            #[must_use]
+            pub fn code(&self) -> &'static str {
+                match self { $(Self::$name $({ $($field: _),* })? => $code,)* }
+            }
+
+            /// How much it weighs.
+            #[must_use]
+            pub fn severity(&self) -> Severity {
+                match self { $(Self::$name $({ $($field: _),* })? => Severity::$severity,)* }
+            }
+
+            /// The values by name, as text.
+            #[must_use]
+            pub fn values(&self) -> BTreeMap<&'static str, String> {
+                match self { $(Self::$name $({ $($field),* })? => {
+                    BTreeMap::from([$($((stringify!($field), $field.to_string())),*)?])
+                })* }
+            }
+
+            /// What to do about it; empty if nothing need be done.
+            #[must_use]
+            pub fn hint(&self) -> String {
+                match self { $(Self::$name $({ $($field),* })? => {
+                    $($(let _ = $field;)*)?
+                    format!($hint)
+                })* }
+            }
+        }
+
+        impl fmt::Display for Finding {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $(Self::$name $({ $($field),* })? => {
+                    $($(let _ = $field;)*)?
+                    write!(f, $message)
+                })* }
+            }
+        }
+    };
+}
+
+findings! {
+    // Plans that cannot be.
+    /// Not in the table.
+    VolumeTypeUnknown { disk: String, known: String } = "volume-type-unknown", Error,
+        "disk type \"{disk}\" is not in the table of limits", hint "use one of {known}, or add a row with --limits";
+    /// Too small or too large.
+    VolumeSizeIllegal { disk: String, size_gib: u64, min_gib: u64, max_gib: u64, nearest_gib: u64 } = "volume-size-illegal", Error,
+        "{size_gib} GiB is no size of {disk}: it comes from {min_gib} to {max_gib} GiB", hint "nearest legal: {nearest_gib} GiB";
+    /// More than the size allows.
+    VolumeThroughputTooHigh { mib: Mib, max: Mib, size_gib: u64, needed_gib: u64 } = "volume-throughput-too-high", Error,
+        "{mib} is more than {size_gib} GiB may have: at most {max}", hint "nearest legal: {max}; that much needs at least {needed_gib} GiB";
+    /// Above what any volume may have.
+    VolumeThroughputBeyondType { mib: Mib, type_max: Mib, nearest: Mib, disk: String } = "volume-throughput-beyond-type", Error,
+        "{mib} is more than any {disk} may have: at most {type_max}", hint "nearest legal at this size: {nearest}";
+    /// Less than the size asks for.
+    VolumeThroughputTooLow { mib: Mib, min: Mib, size_gib: u64 } = "volume-throughput-too-low", Error,
+        "{mib} is less than {size_gib} GiB must have: at least {min}", hint "nearest legal: {min}";
+    /// The type fixes it.
+    VolumeThroughputNotSettable { disk: String } = "volume-throughput-not-settable", Error,
+        "throughput of {disk} follows from its IOPS and cannot be set", hint "leave it out";
+    /// More machines than the size allows.
+    VolumeReadersTooMany { readers: u64, max: u64, size_gib: u64, copies: u64, smaller: String } = "volume-readers-too-many", Error,
+        "{readers} machines cannot attach one volume of {size_gib} GiB: at most {max}", hint "nearest legal: {max} machines a volume, so {copies} copies{smaller}";
+    /// One machine only.
+    VolumeNotShareable { disk: String, readers: u64 } = "volume-not-shareable", Error,
+        "{disk} attaches to one machine, not to {readers}", hint "use hyperdisk-ml for many readers, or one volume for each machine";
+    /// The machine cannot attach it.
+    VolumeMachineUnsupported { disk: String, machine: String } = "volume-machine-unsupported", Error,
+        "{machine} cannot attach {disk}", hint "see which machine series the table has for it: sluice volume limits";
+    /// The rule for many readers.
+    VolumeShareBelowFloor { readers: u64, mib: Mib, needed: Mib, each: Mib } = "volume-share-below-floor", Error,
+        "{readers} machines need at least {each} each, and {mib} is less than that together", hint "nearest legal: {needed}";
+
+    // Plans that can be better.
+    /// A quantity without its unit.
+    VolumeThroughputUnit { text: String, mib: Mib } = "volume-throughput-unit", Warning,
+        "\"{text}\" is read as bytes a second and rounded up: {mib}", hint "write \"{text}Mi\" for MiB a second";
+    /// Nothing was set.
+    VolumeDefaultThroughput { default: Mib, wanted: Mib } = "volume-default-throughput", Warning,
+        "without provisioned-throughput-on-create the volume gets {default}, all of which is taken from the regional quota and billed", hint "set {wanted}";
+    /// Readers wait for each other.
+    VolumeThroughputShort { mib: Mib, wanted: Mib, share: Mib } = "volume-throughput-short", Warning,
+        "at {mib} readers that load at the same time get {share} each", hint "{wanted} would let each load as fast as its machine can; or stagger the loads";
+    /// More than readers can take.
+    VolumeThroughputWasted { mib: Mib, usable: Mib } = "volume-throughput-wasted", Warning,
+        "{mib} is more than all readers together can take: {usable}", hint "set {usable}";
+    /// Nothing is known of the machine.
+    VolumeMachineAssumed { machine: String, mib: Mib, source: String } = "volume-machine-assumed", Warning,
+        "the limit of {machine} is assumed to be {mib} ({source})", hint "give --node-limit, or add a row with --limits";
+    /// The table knows no series.
+    VolumeSeriesUnknown { disk: String, machine: String } = "volume-series-unknown", Warning,
+        "the table does not say whether {machine} can attach {disk}", hint "look it up before buying; add the series with --limits";
+    /// The kernel's read-ahead binds.
+    VolumeReadAheadBinds { kib: u64, rate: Mib, wanted_kib: u64 } = "volume-read-ahead-binds", Warning,
+        "with a read-ahead of {kib} KiB one reader gets about {rate} from any volume", hint "mount with read_ahead_kb={wanted_kib}";
+    /// Throughput cannot follow demand.
+    VolumeChangeSlow { throughput_hours: u32, size_hours: u32 } = "volume-change-slow", Note,
+        "throughput can be changed once in {throughput_hours} h and size once in {size_hours} h: too slow to help one load", hint "";
+    /// One way only.
+    VolumeReadOnlyForGood { disk: String } = "volume-read-only-for-good", Note,
+        "a {disk} that was made READ_ONLY_MANY never becomes writable again", hint "write it, detach it, then share it; for a new version make a new volume";
+    /// Fourth generation.
+    VolumeMadeTooEarly { machine: String, made_after: String } = "volume-made-too-early", Note,
+        "{machine} attaches only volumes made on or after {made_after}", hint "make older ones anew from a snapshot";
+}
