@@ -4,11 +4,13 @@
 //! All of it is arithmetic in integers on facts of [`crate::sample`] and on tables that the caller hands in: limits age,
 //! so they are data files with source and date, never code.
 
+pub mod claim;
 mod finding;
 pub mod limits;
 pub mod measure;
 pub mod plan;
 mod rate;
+pub mod read_ahead;
 
 pub use finding::{Finding, Severity};
 pub use rate::{MIB_BYTES, Mib};

@@ -148,4 +148,52 @@ findings! {
     /// Fourth generation.
     VolumeMadeTooEarly { machine: String, made_after: String } = "volume-made-too-early", Note,
         "{machine} attaches only volumes made on or after {made_after}", hint "make older ones anew from a snapshot";
+
+    // Read-ahead that was asked for.
+    /// No number.
+    ReadAheadMalformed { text: String } = "read-ahead-malformed", Error,
+        "read_ahead_kb is \"{text}\", which is no whole number of 0 or more: the driver refuses to mount", hint "write KiB, such as read_ahead_kb=4096";
+    /// Switched off on purpose?
+    ReadAheadAskedOff = "read-ahead-asked-off", Warning,
+        "read_ahead_kb=0 switches read-ahead off: every read of a file becomes many of 4 KiB", hint "write read_ahead_kb=4096 if files are read from beginning to end";
+    /// Below one page.
+    ReadAheadRoundsToOff { kib: u64 } = "read-ahead-rounds-to-off", Warning,
+        "read_ahead_kb={kib} is less than a page, which the kernel rounds down to 0: read-ahead is off", hint "write 4 or more";
+    /// More than is useful.
+    ReadAheadAskedHuge { kib: u64, max_kib: u64 } = "read-ahead-asked-huge", Warning,
+        "read_ahead_kb={kib} is beyond {max_kib}, from where on loads get slower again", hint "write at most {max_kib}";
+
+    // Read-ahead that is otherwise than asked for.
+    /// The driver divides by the wrong sector.
+    ReadAheadDriverUnit { expected_kib: u64, actual_kib: u64, sector_bytes: u64 } = "read-ahead-driver-unit", Warning,
+        "{actual_kib} KiB are in force instead of {expected_kib}: the driver divides by the sector of {sector_bytes} bytes though the kernel counts in 512", hint "ask for {sector_bytes}/512 times as much until the driver is mended";
+    /// The second attempt to mount.
+    ReadAheadNoload { expected_kib: u64, actual_kib: u64 } = "read-ahead-noload", Warning,
+        "{actual_kib} KiB are in force instead of {expected_kib}: the volume was mounted without its journal, and on that way the driver forgets read-ahead", hint "mount the source once writable so that its journal is clean, then snapshot it again";
+    /// It was right before.
+    ReadAheadReset { expected_kib: u64, actual_kib: u64 } = "read-ahead-reset", Warning,
+        "{actual_kib} KiB are in force instead of {expected_kib}, which was in force before: somebody or the kernel has set it anew", hint "look for tuning scripts; older kernels forget it when the disk is resized or resumes";
+    /// Nothing was done.
+    ReadAheadNeverSet { expected_kib: u64, actual_kib: u64 } = "read-ahead-never-set", Warning,
+        "{actual_kib} KiB are in force instead of {expected_kib}: mount options are applied only when a volume is staged on a node", hint "end all pods of this node that use the volume, so that it is staged anew";
+    /// No file system.
+    ReadAheadOfBlock { expected_kib: u64, actual_kib: u64 } = "read-ahead-of-block", Warning,
+        "{actual_kib} KiB are in force instead of {expected_kib}: mount options mean nothing to a volume of mode Block", hint "use mode Filesystem, or read ahead in the program";
+    /// Its own setting.
+    ReadAheadOfBtrfs { expected_kib: u64, actual_kib: u64 } = "read-ahead-of-btrfs", Warning,
+        "the disk has {actual_kib} KiB instead of {expected_kib}, and btrfs goes by its own setting anyway", hint "ask with btrfs-bdi-read_ahead_kb";
+    /// Another device counts.
+    ReadAheadOfLayer { expected_kib: u64, actual_kib: u64, holder: String } = "read-ahead-of-layer", Note,
+        "the disk has {actual_kib} KiB instead of {expected_kib}, but {holder} lies on it and its read-ahead counts", hint "sluice describe volume {holder}";
+
+    // Read-ahead that nobody asked for.
+    /// Off.
+    ReadAheadOff = "read-ahead-off", Warning,
+        "read-ahead is off: every read of a file becomes many of 4 KiB", hint "set read_ahead_kb in the volume's mount options";
+    /// Far too much.
+    ReadAheadHuge { actual_kib: u64, max_kib: u64 } = "read-ahead-huge", Warning,
+        "{actual_kib} KiB are in force, beyond {max_kib}: random reads of mapped files read a thousand times what they use", hint "set at most {max_kib}";
+    /// The kernel's own.
+    ReadAheadDefault { actual_kib: u64, advised_kib: u64 } = "read-ahead-default", Note,
+        "{actual_kib} KiB, the kernel's default: one sequential reader gets about 100 MiB/s at a latency of 2 ms", hint "read_ahead_kb={advised_kib} in the mount options, if files are read from beginning to end";
 }
