@@ -4,6 +4,7 @@
 //! All of it is arithmetic in integers on facts of [`crate::sample`] and on tables that the caller hands in: limits age,
 //! so they are data files with source and date, never code.
 
+pub mod bottleneck;
 pub mod claim;
 mod finding;
 pub mod limits;

@@ -28,6 +28,8 @@ fn ext4(mount_point: &str) -> MountSample {
         options: "rw,relatime".to_owned(),
         super_options: "rw".to_owned(),
         is_read_only: false,
+        role: None,
+        data: None,
     }
 }
 

@@ -196,4 +196,24 @@ findings! {
     /// The kernel's own.
     ReadAheadDefault { actual_kib: u64, advised_kib: u64 } = "read-ahead-default", Note,
         "{actual_kib} KiB, the kernel's default: one sequential reader gets about 100 MiB/s at a latency of 2 ms", hint "read_ahead_kb={advised_kib} in the mount options, if files are read from beginning to end";
+
+    // Who is the bottleneck.
+    /// All disks of the machine together.
+    VolumeAtNodeLimit { rate: Mib, limit: Mib, queue: u64, await_us: u64, base_us: u64 } = "volume-at-node-limit", Warning,
+        "the disks of this machine move what it can ({limit}): {rate} through this one, {queue} requests queued, {await_us} us each instead of {base_us}", hint "use a larger machine, or spread the readers over more of them";
+    /// Itself, or other readers.
+    VolumeAtItsLimit { rate: Mib, queue: u64, await_us: u64, base_us: u64 } = "volume-at-its-limit", Warning,
+        "a flat {rate} with {queue} requests queued, {await_us} us each instead of {base_us}: the volume gives no more, by its own limit or to its other readers", hint "provision more throughput, or stagger the loads: sluice volume plan";
+    /// Somebody set a limit.
+    VolumeThrottledByCgroup { rate_bytes: u64, limit_bytes: u64, cgroup: String } = "volume-throttled-by-cgroup", Warning,
+        "{rate_bytes} bytes a second with a short queue: cgroup {cgroup} lets {limit_bytes} through", hint "raise io.max of that cgroup, or the pod's limit";
+    /// The reader asks for too little.
+    VolumeReaderWaits { rate: Mib, kib: u64, await_us: u64, limit: Mib } = "volume-reader-waits", Warning,
+        "{rate} of {limit} in requests of {await_us} us: a read-ahead of {kib} KiB asks for too little at a time", hint "raise read_ahead_kb in the volume's mount options, or let the program prefetch whole files";
+    /// Lost.
+    VolumeHung { in_flight: u32, silent_ms: u64 } = "volume-hung", Warning,
+        "{in_flight} requests in flight and none completed for {silent_ms} ms", hint "look at the VM's disks: a Google disk that is lost hangs for ever and gives no error";
+    /// Whose mount it is, is not known.
+    VolumeDataUnreadable { path: String } = "vol-data-unreadable", Note,
+        "{path}/vol_data.json is missing, empty or torn, so the volume behind that mount is not known by name", hint "the path names the PersistentVolume; kubelet writes the file anew when the volume is mounted again";
 }
