@@ -19,6 +19,7 @@ pub(crate) use devices::health;
 pub(crate) use drains::state;
 pub(crate) use list::{Item, Kind, fetch};
 pub(crate) use nodes::connection;
+pub(crate) use volumes::{limited_by, read_ahead};
 pub(crate) use workloads::phase;
 
 use crate::args::{Global, parse_span};

@@ -5,7 +5,7 @@ mod volume;
 use serde::Serialize;
 use sluice::wire::pb;
 
-pub(crate) use volume::{MountView, VolumeView};
+pub(crate) use volume::{FindingView, MountView, VolumeView};
 
 use super::workload::non_empty;
 use super::{CheckpointView, ReasonView};

@@ -50,6 +50,27 @@ pub(crate) struct VolumeView {
     pub(crate) source: String,
     /// How old they are; `null` if that is not known.
     pub(crate) age_ms: Option<u64>,
+    /// Read-ahead that was asked for; `null` where nothing was.
+    pub(crate) read_ahead_wanted_bytes: Option<u64>,
+    /// `unknown`, `unasked`, `as-asked` or `drifted`; `null` where it is not judged.
+    pub(crate) read_ahead_state: Option<String>,
+    /// Who holds its throughput up; `null` where it is not judged.
+    pub(crate) bottleneck: Option<String>,
+    /// What is made of it.
+    pub(crate) findings: Vec<FindingView>,
+}
+
+/// What is made of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct FindingView {
+    /// Stable code.
+    pub(crate) code: String,
+    /// `note`, `warning` or `error`.
+    pub(crate) severity: String,
+    /// What and why.
+    pub(crate) message: String,
+    /// What to do; may be empty.
+    pub(crate) hint: String,
 }
 
 /// Rates over one sampling interval.
@@ -86,6 +107,20 @@ pub(crate) struct MountView {
     pub(crate) read_only: bool,
     /// Its options.
     pub(crate) options: String,
+    /// What kubelet uses it for: `staged`, `pod`, `subpath`, `block`; `null`: it is not kubelet's.
+    pub(crate) role: Option<String>,
+    /// The pod that has it.
+    pub(crate) pod_uid: Option<String>,
+    /// The PersistentVolume, or the volume's name in the pod.
+    pub(crate) volume: Option<String>,
+    /// The container, for a part of a volume.
+    pub(crate) container: Option<String>,
+    /// The CSI driver.
+    pub(crate) driver: Option<String>,
+    /// The volume in the driver's words.
+    pub(crate) volume_handle: Option<String>,
+    /// Why the handle is not known; `null` if it is, or if there is none.
+    pub(crate) problem: Option<String>,
 }
 
 impl VolumeView {
@@ -112,6 +147,40 @@ impl VolumeView {
             below: volume.below.clone(),
             source: volume.source.clone(),
             age_ms: volume.age_ms,
+            read_ahead_wanted_bytes: volume.read_ahead_wanted_bytes,
+            read_ahead_state: non_empty(&volume.read_ahead_state),
+            bottleneck: non_empty(&volume.bottleneck),
+            findings: volume.findings.iter().map(FindingView::of).collect(),
+        }
+    }
+}
+
+impl VolumeView {
+    /// Pods that have it mounted, each once.
+    pub(crate) fn pods(&self) -> Vec<&str> {
+        once(self.mounts.iter().filter_map(|mount| mount.pod_uid.as_deref()))
+    }
+
+    /// PersistentVolumes that it is, each once. Usually one. A part of a volume has the volume's name in its pod instead,
+    /// and is left out.
+    pub(crate) fn persistent_volumes(&self) -> Vec<&str> {
+        let named = self.mounts.iter().filter(|m| m.role.as_deref() != Some("subpath"));
+        once(named.filter_map(|mount| mount.volume.as_deref()))
+    }
+}
+
+fn once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+impl FindingView {
+    fn of(finding: &pb::VolumeFinding) -> Self {
+        let reason = finding.reason.clone().unwrap_or_default();
+        Self {
+            code: reason.code,
+            severity: finding.severity.clone(),
+            message: reason.message,
+            hint: reason.hint,
         }
     }
 }
@@ -139,6 +208,13 @@ impl MountView {
             fs_type: mount.fs_type.clone(),
             read_only: mount.read_only,
             options: mount.options.clone(),
+            role: non_empty(&mount.role),
+            pod_uid: non_empty(&mount.pod_uid),
+            volume: non_empty(&mount.volume),
+            container: non_empty(&mount.container),
+            driver: non_empty(&mount.driver),
+            volume_handle: non_empty(&mount.volume_handle),
+            problem: mount.problem.as_ref().map(|problem| problem.message.clone()),
         }
     }
 }
