@@ -5,6 +5,7 @@ mod drains;
 mod list;
 mod nodes;
 mod queues;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod volumes;

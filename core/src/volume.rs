@@ -12,6 +12,7 @@ pub mod measure;
 pub mod plan;
 mod rate;
 pub mod read_ahead;
+pub mod shared;
 
 pub use finding::{Finding, Severity};
 pub use rate::{MIB_BYTES, Mib};

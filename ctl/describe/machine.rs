@@ -193,6 +193,7 @@ pub(super) fn volume(volume: &VolumeView) -> String {
         sheet.field("Busy", permille(rates.busy_permille));
     }
     super::volume::judgement(&mut sheet, volume);
+    super::volume::shared(&mut sheet, volume);
     super::volume::mounts(&mut sheet, volume);
     sheet.finish()
 }

@@ -4,7 +4,10 @@ use crate::get::{limited_by, read_ahead};
 use crate::paint::{bad, warn};
 use crate::table::Sheet;
 use crate::text::{NOTHING, bytes, or_dash, safe};
-use crate::view::node::{FindingView, MountView, VolumeView};
+use crate::view::node::{FindingView, MountView, ReaderView, VolumeView};
+
+/// Nodes listed of a shared volume, who takes most first; `-o json` has all.
+const READERS_SHOWN: usize = 20;
 
 /// Read-ahead as it is and as it was asked for, who holds the volume up, and why.
 pub(super) fn judgement(sheet: &mut Sheet, volume: &VolumeView) {
@@ -54,5 +57,24 @@ pub(super) fn mounts(sheet: &mut Sheet, volume: &VolumeView) {
     if !rows.is_empty() {
         let titles = ["USE", "POD", "VOLUME", "CONTAINER", "HANDLE"];
         sheet.section("Used by Kubernetes as").table(&titles, &rows);
+    }
+}
+
+/// Who else has it, as the arbiter knows all nodes.
+pub(super) fn shared(sheet: &mut Sheet, volume: &VolumeView) {
+    let Some(shared) = &volume.shared else { return };
+    let key = volume.shared_key.as_deref().unwrap_or_default();
+    sheet.section(&format!("Shared: {}", safe(key)));
+    sheet.field("Together", format!("{}/s", bytes(shared.bytes_per_second)));
+    let all = shared.readers.len();
+    sheet.field("Nodes", format!("{all}, {} of them reading", shared.active_readers));
+    let row = |reader: &ReaderView| {
+        let by = or_dash(reader.bottleneck.as_deref().unwrap_or_default());
+        vec![safe(&reader.node), format!("{}/s", bytes(reader.bytes_per_second)), by]
+    };
+    let rows: Vec<Vec<String>> = shared.readers.iter().take(READERS_SHOWN).map(row).collect();
+    sheet.lines(&crate::table::columns(&["NODE", "TAKES", "LIMITED BY"], &rows));
+    if all > READERS_SHOWN {
+        sheet.lines(&format!("and {} more", all - READERS_SHOWN));
     }
 }

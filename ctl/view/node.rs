@@ -5,7 +5,7 @@ mod volume;
 use serde::Serialize;
 use sluice::wire::pb;
 
-pub(crate) use volume::{FindingView, MountView, VolumeView};
+pub(crate) use volume::{FindingView, MountView, ReaderView, SharedView, VolumeView};
 
 use super::workload::non_empty;
 use super::{CheckpointView, ReasonView};
@@ -175,7 +175,7 @@ impl NodeView {
             boot_id: non_empty(&report.boot_id),
             simulated: report.simulated,
             devices: report.devices.iter().map(|d| DeviceView::of(d, &report.node)).collect(),
-            volumes: report.volumes.iter().map(|v| VolumeView::of(v, &report.node)).collect(),
+            volumes: volumes(report),
             workers: report.workers.iter().map(WorkerView::of).collect(),
             pressure: report.pressure.as_ref().map(PressureView::of),
         }
@@ -185,6 +185,11 @@ impl NodeView {
     pub(crate) fn healthy_devices(&self) -> usize {
         self.devices.iter().filter(|d| d.health == "Healthy").count()
     }
+}
+
+fn volumes(report: &pb::NodeReport) -> Vec<VolumeView> {
+    let volume = |v: &pb::Volume| VolumeView::of(v, &report.node).on_node(&report.labels);
+    report.volumes.iter().map(volume).collect()
 }
 
 impl DeviceView {

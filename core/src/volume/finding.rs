@@ -210,6 +210,9 @@ findings! {
     /// The reader asks for too little.
     VolumeReaderWaits { rate: Mib, kib: u64, await_us: u64, limit: Mib } = "volume-reader-waits", Warning,
         "{rate} of {limit} in requests of {await_us} us: a read-ahead of {kib} KiB asks for too little at a time", hint "raise read_ahead_kb in the volume's mount options, or let the program prefetch whole files";
+    /// Several nodes use it up.
+    VolumeSharedOut { readers: u64, rate: Mib, node: String, percent: u64 } = "volume-shared-out", Warning,
+        "{readers} nodes take {rate} of this volume together and it gives no more; {node} takes {percent} % of that", hint "stagger the loads, or provision more: sluice volume plan";
     /// Lost.
     VolumeHung { in_flight: u32, silent_ms: u64 } = "volume-hung", Warning,
         "{in_flight} requests in flight and none completed for {silent_ms} ms", hint "look at the VM's disks: a Google disk that is lost hangs for ever and gives no error";

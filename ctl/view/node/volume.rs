@@ -1,9 +1,15 @@
 //! Block devices.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use sluice::wire::pb;
+use sluice_core::volume::claim::DiskHandle;
 
 use super::super::workload::non_empty;
+
+/// The label by which Kubernetes tells a node's zone.
+const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// A block device of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -58,6 +64,32 @@ pub(crate) struct VolumeView {
     pub(crate) bottleneck: Option<String>,
     /// What is made of it.
     pub(crate) findings: Vec<FindingView>,
+    /// `project/zone/disk`, by which volumes of different nodes are known to be one; `null` where that is not known.
+    pub(crate) shared_key: Option<String>,
+    /// Who else reads it, on any node; `null` where nobody else has it, or the arbiter was not asked.
+    pub(crate) shared: Option<SharedView>,
+}
+
+/// A volume that several nodes have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct SharedView {
+    /// All nodes together.
+    pub(crate) bytes_per_second: u64,
+    /// Nodes that read anything worth mentioning.
+    pub(crate) active_readers: u64,
+    /// Every node that has it, who takes most first.
+    pub(crate) readers: Vec<ReaderView>,
+}
+
+/// One node's part of a shared volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ReaderView {
+    /// The node.
+    pub(crate) node: String,
+    /// What it takes.
+    pub(crate) bytes_per_second: u64,
+    /// Who holds it up there.
+    pub(crate) bottleneck: Option<String>,
 }
 
 /// What is made of a volume.
@@ -151,11 +183,27 @@ impl VolumeView {
             read_ahead_state: non_empty(&volume.read_ahead_state),
             bottleneck: non_empty(&volume.bottleneck),
             findings: volume.findings.iter().map(FindingView::of).collect(),
+            shared_key: None,
+            shared: None,
         }
     }
 }
 
 impl VolumeView {
+    /// The same, known by project, zone and disk where its mounts tell.
+    pub(super) fn on_node(mut self, labels: &BTreeMap<String, String>) -> Self {
+        let zone = labels.get(ZONE_LABEL).map(String::as_str);
+        let mut handles = self.mounts.iter().filter_map(|mount| mount.volume_handle.as_deref());
+        self.shared_key = handles.find_map(|handle| DiskHandle::parse(handle)?.key(zone));
+        self
+    }
+
+    /// What passes through it. Unit: bytes a second.
+    pub(crate) fn bytes_per_second(&self) -> u64 {
+        let both = |r: &RatesView| r.read_bytes_per_second.saturating_add(r.write_bytes_per_second);
+        self.rates.as_ref().map_or(0, both)
+    }
+
     /// Pods that have it mounted, each once.
     pub(crate) fn pods(&self) -> Vec<&str> {
         once(self.mounts.iter().filter_map(|mount| mount.pod_uid.as_deref()))
@@ -171,6 +219,17 @@ impl VolumeView {
 
 fn once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+impl From<&sluice_core::volume::Finding> for FindingView {
+    fn from(finding: &sluice_core::volume::Finding) -> Self {
+        Self {
+            code: finding.code().to_owned(),
+            severity: finding.severity().as_str().to_owned(),
+            message: finding.to_string(),
+            hint: finding.hint(),
+        }
+    }
 }
 
 impl FindingView {
