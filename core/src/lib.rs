@@ -20,6 +20,8 @@ pub mod queue;
 pub mod reason;
 pub mod sample;
 pub mod scheduler;
+pub mod slice;
+pub mod topology;
 pub mod unit;
 pub mod volume;
 pub mod workload;

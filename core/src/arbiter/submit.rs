@@ -1,12 +1,15 @@
 //! Workloads and the launchers that bring them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Arbiter, DecisionKind, FINISHED_MAX, Output, Reply, WORKLOADS_MAX};
 use crate::id::{LauncherId, NodeName, QueueName, WorkloadName};
 use crate::kueue::model::ClusterQueue;
 use crate::reason::{Ms, Reason};
-use crate::workload::{Member, Phase, Profile, RANKS_MAX, RESOURCES_MAX, Workload, WorkloadSpec};
+use crate::workload::{
+    Member, Phase, Profile, RANKS_MAX, REACH_MAX, RESOURCES_MAX, Workload, WorkloadSpec,
+};
 
 impl Arbiter {
     pub(super) fn submit(
@@ -49,6 +52,11 @@ impl Arbiter {
         let Some(workload) = self.workloads.get_mut(&name) else { return Ok(()) };
         if let Some((field, first, second)) = difference(&workload.spec, &spec) {
             return Err(Reason::SpecConflict { field, first, second });
+        }
+        let nodes = workload.share_reach(rank, nodes);
+        let reach = workload.reach_size(rank, &nodes);
+        if reach > REACH_MAX {
+            return Err(too_far(reach));
         }
         if let Some(member) = workload.members.get_mut(&rank) {
             if member.launcher != launcher {
@@ -244,7 +252,18 @@ impl Arbiter {
     }
 }
 
-fn new_member(launcher: LauncherId, nodes: BTreeSet<NodeName>, now: crate::unit::Time) -> Member {
+fn too_far(reach: usize) -> Reason {
+    let expected = format!(
+        "at most {REACH_MAX} names in the different sets of nodes of a gang; let all ranks reach the same nodes, or few"
+    );
+    Reason::BadSpec { field: "nodes".to_owned(), value: reach.to_string(), expected }
+}
+
+fn new_member(
+    launcher: LauncherId,
+    nodes: Arc<BTreeSet<NodeName>>,
+    now: crate::unit::Time,
+) -> Member {
     Member {
         launcher,
         nodes,

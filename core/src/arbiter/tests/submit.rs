@@ -147,3 +147,42 @@ fn devices_of_a_worker_nobody_could_hear_of_stay_taken_until_its_node_has_told_w
     assert_eq!(bench.workload("train").device_count(), 0, "it has nothing of it");
     assert_eq!(bench.phase("other"), Phase::Admitted);
 }
+
+#[test]
+fn ranks_that_reach_the_same_share_the_set_also_after_a_restart() {
+    let mut bench = Bench::new(&["a", "b"], 6);
+    let spec = Bench::spec("train", 10, 3, 2);
+    for (rank, nodes) in [(0, &["a", "b"][..]), (1, &["a"]), (2, &["a", "b"])] {
+        bench.submit_rank(&spec, rank, nodes).unwrap();
+    }
+    let share = |arbiter: &Arbiter| {
+        let members = &arbiter.workload(&name("train")).unwrap().members;
+        let same = |a: u32, b: u32| Arc::ptr_eq(&members[&a].nodes, &members[&b].nodes);
+        (same(0, 1), same(0, 2))
+    };
+    assert_eq!(share(&bench.arbiter), (false, true));
+    let mut stored = bench.workload("train").clone();
+    stored.members.get_mut(&2).unwrap().nodes = Arc::new(stored.members[&2].nodes.as_ref().clone());
+    let config = bench.arbiter.config.clone();
+    let arbiter = Arbiter::new(Time(2_000_000), config, vec![stored], Vec::new(), None);
+    assert_eq!(share(&arbiter), (false, true));
+}
+
+#[test]
+fn ranks_that_reach_very_many_different_nodes_are_refused() {
+    let mut bench = Bench::new(&["a"], 4);
+    let spec = Bench::spec("train", 10, 4, 1);
+    let names: Vec<String> = (0..50_000).map(|index| format!("node-{index}")).collect();
+    let reach = |without: usize| {
+        let names = names.iter().enumerate().filter(|(index, _)| *index != without);
+        names.map(|(_, name)| name.as_str()).collect::<Vec<_>>()
+    };
+    bench.submit_rank(&spec, 0, &reach(0)).unwrap();
+    bench.submit_rank(&spec, 1, &reach(1)).unwrap();
+    bench.submit_rank(&spec, 2, &reach(0)).unwrap();
+    let refused = bench.submit_rank(&spec, 3, &reach(2)).unwrap_err();
+    assert_eq!(refused.code(), "bad-spec");
+    assert!(refused.to_string().contains("149997"), "{refused}");
+    bench.submit_rank(&spec, 1, &reach(0)).unwrap();
+    bench.submit_rank(&spec, 3, &reach(2)).unwrap();
+}

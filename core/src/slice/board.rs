@@ -1,0 +1,96 @@
+//! A cube as words: which hosts are refused or degraded at which level, and what is free.
+
+use crate::protocol::Health;
+
+use super::cube::{Cube, PartitionState, Window};
+use super::tiling::{LEVELS_MAX, Tiling, ones};
+
+/// What is known of a cube, a bit per host. What is occupied is kept apart: it changes while one looks for a place.
+#[derive(Debug, Clone)]
+pub(super) struct Board {
+    /// Number of its block.
+    pub(super) block: usize,
+    top: u8,
+    /// By level: hosts of partitions on which nothing may be placed.
+    refused: [u64; LEVELS_MAX],
+    /// By level: hosts of partitions that are avoided.
+    degraded: [u64; LEVELS_MAX],
+    windows: Vec<(u64, Window)>,
+}
+
+impl Board {
+    pub(super) fn new(tiling: &Tiling, cube: &Cube, block: usize) -> Self {
+        let mut board = Self {
+            block,
+            top: tiling.top(),
+            refused: [0; LEVELS_MAX],
+            degraded: [0; LEVELS_MAX],
+            windows: Vec::new(),
+        };
+        let (mut refused, mut degraded) = (0, 0);
+        for number in 0..tiling.hosts() {
+            let bit = 1_u64 << number;
+            match cube.hosts.get(number as usize).and_then(Option::as_ref) {
+                Some(host) if host.is_usable() => {
+                    degraded |= if host.health == Health::Degraded { bit } else { 0 };
+                    board.windows.extend(host.maintenance.map(|window| (bit, window)));
+                }
+                Some(_) | None => refused |= bit,
+            }
+        }
+        board.refused = [refused; LEVELS_MAX];
+        board.degraded = [degraded; LEVELS_MAX];
+        for part in tiling.partitions() {
+            let level = usize::from(part.level());
+            let state = cube.states.get(&part).copied().unwrap_or(PartitionState::Healthy);
+            if !state.is_usable() || !cube.ids.contains_key(&part) {
+                board.refused[level] |= part.hosts();
+            }
+            if state == PartitionState::Degraded {
+                board.degraded[level] |= part.hosts();
+            }
+        }
+        board
+    }
+
+    /// A bit for each of its hosts.
+    pub(super) fn all(&self) -> u64 {
+        ones(self.top)
+    }
+
+    /// Level of the whole.
+    pub(super) fn top(&self) -> u8 {
+        self.top
+    }
+
+    /// Hosts that are refused at `level`.
+    pub(super) fn refused(&self, level: u8) -> u64 {
+        self.refused[usize::from(level)]
+    }
+
+    /// Hosts that are avoided at `level`.
+    pub(super) fn degraded(&self, level: u8) -> u64 {
+        self.degraded[usize::from(level)]
+    }
+
+    /// Hosts that are away for maintenance at some moment of the span.
+    pub(super) fn away(&self, span: Window) -> u64 {
+        let meets = |w: &Window| w.from_ms < span.until_ms && span.from_ms < w.until_ms;
+        self.windows.iter().filter(|(_, window)| meets(window)).fold(0, |all, (bit, _)| all | bit)
+    }
+
+    /// The first host of each partition of `level` that has none of the hosts in `taken`.
+    pub(super) fn free(&self, taken: u64, level: u8) -> u64 {
+        let mut free = !(taken | self.refused(level)) & self.all();
+        for step in 0..level {
+            free &= free >> (1_u32 << step);
+        }
+        // All ones divided by those of a partition: a one at each multiple of its length.
+        free & (u64::MAX / ones(level))
+    }
+}
+
+/// All hosts of the partitions of `level` that begin at `starts`.
+pub(super) fn cover(starts: u64, level: u8) -> u64 {
+    starts.wrapping_mul(ones(level))
+}

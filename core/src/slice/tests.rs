@@ -1,0 +1,5 @@
+mod cases;
+mod fixture;
+mod moves;
+mod properties;
+mod trees;
