@@ -245,7 +245,11 @@ impl Driver {
             })
             .collect();
         took.sort_unstable();
-        println!("all who wait are looked at again: p50 {} us, max {} us", took[LOOKS / 2], took[LOOKS - 1]);
+        println!(
+            "all who wait are looked at again: p50 {} us, max {} us",
+            took[LOOKS / 2],
+            took[LOOKS - 1]
+        );
     }
 
     fn report(&self, title: &str) {
