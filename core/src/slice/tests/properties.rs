@@ -112,7 +112,10 @@ fn disjoint(cubes: usize, gangs: &[Gang]) -> Vec<Running> {
     running_ones
 }
 
-fn of_parts(n: usize, (priority, parts, flags): &(i32, Vec<(u8, u32, u32)>, [bool; 3])) -> Request {
+/// Priority; level, pieces and count of each part; may it preempt, is it healthy-only, has it a group.
+type Made = (i32, Vec<(u8, u32, u32)>, [bool; 3]);
+
+fn of_parts(n: usize, (priority, parts, flags): &Made) -> Request {
     let part = |(level, pieces, count): &(u8, u32, u32)| Part {
         level: *level,
         pieces: if *level == 4 { *pieces } else { 1 },
