@@ -4,12 +4,14 @@ mod drain;
 mod machine;
 #[cfg(test)]
 mod tests;
+mod volume;
 mod workload;
 
 use clap::Args;
 
 pub(crate) use drain::{alternatives, timeline};
 pub(crate) use machine::node_parts;
+pub(crate) use workload::flavors_of;
 
 use crate::args::Global;
 use crate::connect::Arbiter;

@@ -176,13 +176,17 @@ impl Arbiter {
     ) -> Self {
         let scheduler = scheduler_of(&config);
         let unlimited = engine::unlimited(&config.queues);
+        let shared = |mut workload: Workload| {
+            workload.share_reaches();
+            (workload.spec.name.clone(), workload)
+        };
         let next_drain = drains.iter().filter_map(|d| number_of(&d.id)).max().map_or(1, |n| n + 1);
         let mut arbiter = Self {
             config,
             now,
             started_at: now,
             nodes: BTreeMap::new(),
-            workloads: workloads.into_iter().map(|w| (w.spec.name.clone(), w)).collect(),
+            workloads: workloads.into_iter().map(shared).collect(),
             drains: drains.into_iter().map(|d| (d.id.clone(), d)).collect(),
             scheduler,
             holders: Holders::default(),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::checkpoint::{Checkpoint, CheckpointFormat};
 use crate::id::{DeviceId, DrainId, LauncherId, NodeName, QueueName, ResourceName, WorkloadName};
@@ -14,6 +15,9 @@ use crate::unit::Time;
 pub const RANKS_MAX: u32 = 4_096;
 /// Most different resources one rank may ask for.
 pub const RESOURCES_MAX: usize = 16;
+/// Most names of nodes in the different sets of nodes that the ranks of one gang reach, together. Enough for 65,536 nodes
+/// that all ranks reach, or for 32 nodes for each of 4,096 ranks; each set is placed by itself.
+pub const REACH_MAX: usize = 131_072;
 
 /// True for resources that are devices on a node, such as `nvidia.com/gpu`; others (`cpu`, `memory`) count against
 /// quota only.
@@ -140,8 +144,8 @@ impl FromStr for Exit {
 pub struct Member {
     /// The `sluice run` process that starts this rank.
     pub launcher: LauncherId,
-    /// Nodes on which it can start a worker.
-    pub nodes: BTreeSet<NodeName>,
+    /// Nodes on which it can start a worker. Ranks of one gang that reach the same share the set.
+    pub nodes: Arc<BTreeSet<NodeName>>,
     /// When the launcher's watch ended; `None` while it watches.
     pub detached_at: Option<Time>,
     /// Where the rank runs or is to run.
@@ -244,6 +248,40 @@ impl Workload {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.members.len() == self.spec.nnodes as usize
+    }
+
+    /// The different sets of nodes that its ranks reach, except `rank`.
+    fn reaches(&self, rank: Option<u32>) -> impl Iterator<Item = &Arc<BTreeSet<NodeName>>> {
+        let others = self.members.iter().filter(move |(other, _)| Some(**other) != rank);
+        let mut known = BTreeSet::new();
+        others
+            .map(|(_, member)| &member.nodes)
+            .filter(move |nodes| known.insert(Arc::as_ptr(nodes)))
+    }
+
+    /// `nodes` as the set that another rank than `rank` reaches, if it is the same.
+    #[must_use]
+    pub fn share_reach(&self, rank: u32, nodes: BTreeSet<NodeName>) -> Arc<BTreeSet<NodeName>> {
+        let same = self.reaches(Some(rank)).find(|known| ***known == nodes);
+        same.map_or_else(|| Arc::new(nodes), Arc::clone)
+    }
+
+    /// Names in the different sets of nodes that its ranks reach, if `rank` reaches `nodes`.
+    #[must_use]
+    pub fn reach_size(&self, rank: u32, nodes: &Arc<BTreeSet<NodeName>>) -> usize {
+        let others = self.reaches(Some(rank)).filter(|known| !Arc::ptr_eq(known, nodes));
+        others.map(|known| known.len()).sum::<usize>() + nodes.len()
+    }
+
+    /// Makes ranks that reach the same share the set.
+    pub(crate) fn share_reaches(&mut self) {
+        let mut known: BTreeSet<Arc<BTreeSet<NodeName>>> = BTreeSet::new();
+        for member in self.members.values_mut() {
+            match known.get(&member.nodes) {
+                Some(same) => member.nodes = Arc::clone(same),
+                None => drop(known.insert(Arc::clone(&member.nodes))),
+            }
+        }
     }
 
     /// Number of devices the gang holds now.

@@ -19,6 +19,8 @@ pub(super) fn node(node: &NodeView) -> String {
     sheet.field("Node uid", or_dash(node.node_uid.as_deref().unwrap_or_default()));
     sheet.field("Boot id", or_dash(node.boot_id.as_deref().unwrap_or_default()));
     sheet.field("Simulated", yes(node.simulated));
+    let labels = node.labels.iter().map(|(key, value)| safe(&format!("{key}={value}")));
+    sheet.field("Labels", or_dash(&labels.collect::<Vec<_>>().join(", ")));
     node_parts(&mut sheet, node);
     sheet.finish()
 }
@@ -30,8 +32,18 @@ pub(crate) fn node_parts(sheet: &mut Sheet, node: &NodeView) {
     sheet.section("Devices").table(&titles, &rows);
     let (volumes, empty): (Vec<_>, Vec<_>) = node.volumes.iter().partition(|v| v.size_bytes > 0);
     let rows: Vec<Vec<String>> = volumes.into_iter().map(volume_line).collect();
-    let titles =
-        ["NAME", "KIND", "SIZE", "READ-AHEAD", "READ/S", "WRITE/S", "BUSY", "AGE", "MOUNT"];
+    let titles = [
+        "NAME",
+        "KIND",
+        "SIZE",
+        "READ-AHEAD",
+        "READ/S",
+        "WRITE/S",
+        "BUSY",
+        "LIMITED-BY",
+        "AGE",
+        "MOUNT",
+    ];
     sheet.section("Volumes").table(&titles, &rows);
     if !empty.is_empty() {
         sheet.lines(&dim(&format!("({} without any space are not shown)", empty.len())));
@@ -71,10 +83,11 @@ fn volume_line(volume: &VolumeView) -> Vec<String> {
         safe(&volume.device),
         or_dash(&volume.kind),
         bytes(volume.size_bytes),
-        or_nothing(volume.read_ahead_bytes.map(bytes)),
+        crate::get::read_ahead(volume),
         or_nothing(rates.map(|r| bytes(r.read_bytes_per_second))),
         or_nothing(rates.map(|r| bytes(r.write_bytes_per_second))),
         or_nothing(rates.map(|r| permille(r.busy_permille))),
+        crate::get::limited_by(volume),
         age_or_dash(volume.age_ms),
         or_dash(&mounts.join(",")),
     ]
@@ -181,12 +194,9 @@ pub(super) fn volume(volume: &VolumeView) -> String {
         sheet.field("Queue length", format!("{}.{:03}", queue / 1_000, queue % 1_000));
         sheet.field("Busy", permille(rates.busy_permille));
     }
-    let mount = |m: &crate::view::node::MountView| {
-        let access = if m.read_only { "ro" } else { "rw" };
-        vec![safe(&m.mount_point), safe(&m.fs_type), access.to_owned(), safe(&m.options)]
-    };
-    let rows: Vec<Vec<String>> = volume.mounts.iter().map(mount).collect();
-    sheet.section("Mounts").table(&["WHERE", "TYPE", "ACCESS", "OPTIONS"], &rows);
+    super::volume::judgement(&mut sheet, volume);
+    super::volume::shared(&mut sheet, volume);
+    super::volume::mounts(&mut sheet, volume);
     sheet.finish()
 }
 
@@ -203,9 +213,10 @@ pub(super) fn queue(queue: &QueueView) -> String {
         .iter()
         .map(|u| {
             let limit = u.borrowing_limit.map_or_else(|| NOTHING.to_owned(), |l| l.to_string());
-            vec![safe(&u.resource), u.used.to_string(), u.nominal_words(), limit]
+            vec![safe(&u.flavor), safe(&u.resource), u.used.to_string(), u.nominal_words(), limit]
         })
         .collect();
-    sheet.section("Quota").table(&["RESOURCE", "USED", "NOMINAL", "BORROWING LIMIT"], &rows);
+    let titles = ["FLAVOR", "RESOURCE", "USED", "NOMINAL", "BORROWING LIMIT"];
+    sheet.section("Quota").table(&titles, &rows);
     sheet.finish()
 }

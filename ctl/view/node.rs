@@ -2,10 +2,12 @@
 
 mod volume;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use sluice::wire::pb;
 
-pub(crate) use volume::{MountView, VolumeView};
+pub(crate) use volume::{FindingView, MountView, ReaderView, SharedView, VolumeView};
 
 use super::workload::non_empty;
 use super::{CheckpointView, ReasonView};
@@ -31,6 +33,8 @@ pub(crate) struct NodeView {
     pub(crate) boot_id: Option<String>,
     /// Whether any of its accelerators is simulated.
     pub(crate) simulated: bool,
+    /// Its labels, by which flavors and topologies know it.
+    pub(crate) labels: BTreeMap<String, String>,
     /// Its accelerators.
     pub(crate) devices: Vec<DeviceView>,
     /// Its block devices.
@@ -174,8 +178,9 @@ impl NodeView {
             node_uid: non_empty(&report.node_uid),
             boot_id: non_empty(&report.boot_id),
             simulated: report.simulated,
+            labels: report.labels.clone().into_iter().collect(),
             devices: report.devices.iter().map(|d| DeviceView::of(d, &report.node)).collect(),
-            volumes: report.volumes.iter().map(|v| VolumeView::of(v, &report.node)).collect(),
+            volumes: volumes(report),
             workers: report.workers.iter().map(WorkerView::of).collect(),
             pressure: report.pressure.as_ref().map(PressureView::of),
         }
@@ -185,6 +190,11 @@ impl NodeView {
     pub(crate) fn healthy_devices(&self) -> usize {
         self.devices.iter().filter(|d| d.health == "Healthy").count()
     }
+}
+
+fn volumes(report: &pb::NodeReport) -> Vec<VolumeView> {
+    let volume = |v: &pb::Volume| VolumeView::of(v, &report.node).on_node(&report.labels);
+    report.volumes.iter().map(volume).collect()
 }
 
 impl DeviceView {

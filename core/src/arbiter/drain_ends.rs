@@ -5,6 +5,7 @@ use super::drain_steps::AVOID_MS;
 use super::{Arbiter, CLOSED_DRAINS_MAX, Output};
 use crate::drain::{Drain, DrainState};
 use crate::id::{DrainId, WorkloadName};
+use crate::kueue::reason::PendingReason;
 use crate::protocol::Verb;
 use crate::reason::Reason;
 use crate::workload::{Exit, Phase, Workload};
@@ -51,6 +52,23 @@ impl Arbiter {
             for other in drains.into_iter().filter(|other| other != id) {
                 self.give_up_for(&other, &name);
             }
+        }
+    }
+
+    /// The victim of this drain has ended: whoever counted on it keeps what is held, and waits for the others, and for
+    /// the victim's workers to be gone. If no more drains are needed, the scheduler finds that out.
+    fn go_on_without(&mut self, id: &DrainId) {
+        let mut concerned = Vec::new();
+        for (name, workload) in &mut self.workloads {
+            if workload.reservation.as_mut().is_some_and(|r| r.drains.remove(id)) {
+                concerned.push(name.clone());
+            }
+        }
+        for name in concerned {
+            self.save_workload(&name);
+            let why =
+                self.why_waiting(&name, PendingReason::WaitingForPreemptedWorkloads, None, None);
+            self.wait(&name, why);
         }
     }
 
@@ -122,7 +140,7 @@ impl Arbiter {
         if state.is_open() {
             self.enter(&id, DrainState::CompletedMeanwhile, Reason::FinishedMeanwhile);
             self.send_to_all(&id, |_, _| Verb::Abort);
-            self.dissolve_reservations_on(&id);
+            self.go_on_without(&id);
         } else if !state.is_closed() {
             self.enter(&id, DrainState::CompletedMeanwhile, Reason::EndedBeforeResume);
         }

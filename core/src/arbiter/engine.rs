@@ -57,11 +57,18 @@ pub(super) fn whole_units(resource: &name::ResourceName, amount: i64) -> u64 {
 
 /// Ranks that reach the same nodes, by the first of them.
 pub(super) fn ranks_by_reach(workload: &Workload) -> Vec<Vec<u32>> {
-    let mut by_reach: BTreeMap<&BTreeSet<NodeName>, Vec<u32>> = BTreeMap::new();
+    // Ranks that share their set need not be compared name by name.
+    let mut shared: BTreeMap<*const BTreeSet<NodeName>, Vec<u32>> = BTreeMap::new();
     for (rank, member) in &workload.members {
-        by_reach.entry(&member.nodes).or_default().push(*rank);
+        shared.entry(Arc::as_ptr(&member.nodes)).or_default().push(*rank);
+    }
+    let mut by_reach: BTreeMap<&BTreeSet<NodeName>, Vec<u32>> = BTreeMap::new();
+    for ranks in shared.into_values() {
+        let nodes = workload.members.get(&ranks[0]).map(|member| &*member.nodes);
+        nodes.into_iter().for_each(|nodes| by_reach.entry(nodes).or_default().extend(&ranks));
     }
     let mut groups: Vec<Vec<u32>> = by_reach.into_values().collect();
+    groups.iter_mut().for_each(|ranks| ranks.sort_unstable());
     groups.sort();
     groups
 }
@@ -76,7 +83,7 @@ fn requests_of(workload: &Workload) -> Requests {
 }
 
 fn pod_set(workload: &Workload, ranks: &[u32]) -> PodSet {
-    let nodes = ranks.first().and_then(|rank| workload.members.get(rank)).map(|m| &m.nodes);
+    let nodes = ranks.first().and_then(|rank| workload.members.get(rank)).map(|m| &*m.nodes);
     let reach = LabelRequirement {
         key: HOSTNAME.to_owned(),
         operator: LabelOperator::In,

@@ -20,7 +20,7 @@ use crate::reason::{Ms, Reason};
 use crate::scheduler::{self, ChangeError, Decider, Outcome, Place, QuotaRow, Waiting};
 use crate::unit::Time;
 use crate::workload::{Phase, Workload};
-use change::topology_text;
+pub(super) use change::topology_text;
 
 pub use change::{Change, TOPOLOGY_FORMS, WHAT_IF_FORMS};
 pub use flavors::FlavorTried;
@@ -36,7 +36,8 @@ pub struct Explanation {
     pub flavors: Vec<FlavorTried>,
     /// Quota per flavor and resource: the queue's, then that of each cohort up to the root.
     pub quota: Vec<QuotaLevel>,
-    /// Every workload that holds devices, as a possible victim: cheapest first.
+    /// Workloads that hold devices, as possible victims: those that would be chosen, those that could be, others; 64 at
+    /// most, and the cheapest first.
     pub candidates: Vec<Candidate>,
     /// What would help, if it waits. Each was tried.
     pub remedies: Vec<Remedy>,
@@ -130,29 +131,15 @@ impl Arbiter {
             false => self.outcome(asked, &explained.outcome, Some(explained)),
         };
         let remedies = explained.remedies.iter().map(|remedy| self.remedy(asked, remedy));
+        let is_gone = |name: &WorkloadName| changes.contains(&Change::Without(name.clone()));
         Explanation {
             outcome,
             remedies: remedies.collect(),
             decider: explained.decider.clone(),
             flavors: explained.flavors.iter().flat_map(flavors::tried).collect(),
             quota: quota.collect(),
-            candidates: self.candidates_if(asked, changes, explained),
+            candidates: self.candidates_for(asked, Some(&explained.outlook), &is_gone),
         }
-    }
-
-    fn candidates_if(
-        &self,
-        asked: &Workload,
-        changes: &[Change],
-        explained: &scheduler::Explanation,
-    ) -> Vec<Candidate> {
-        let is_gone = |w: &Workload| changes.contains(&Change::Without(w.spec.name.clone()));
-        let holders = self.workloads.values().filter(|w| w.phase.holds_devices() && !is_gone(w));
-        let candidate = |victim| self.candidate(asked, victim, Some(&explained.outlook));
-        let mut candidates: Vec<Candidate> = holders.map(candidate).collect();
-        candidates
-            .sort_by(|a, b| (a.cost_device_ms, &a.workload).cmp(&(b.cost_device_ms, &b.workload)));
-        candidates
     }
 
     /// What comes of it, with what is lacking if `explained` tells.

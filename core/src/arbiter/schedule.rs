@@ -69,8 +69,13 @@ impl Arbiter {
         self.retry_at = self.scheduler.retry_at_ms().map(Time);
         let gives = |verdict: &Verdict| !matches!(verdict, Verdict::Wait { .. });
         let has_given = verdicts.iter().any(gives);
+        let mut relieved = Vec::new();
         for verdict in verdicts {
-            self.carry_out(verdict);
+            relieved.extend(self.carry_out(verdict));
+        }
+        // Only now, since others may count on their drains from this decision on.
+        for name in relieved {
+            self.drop_demand_of(&name);
         }
         self.drop_lost_reservations();
         self.sync();
@@ -100,10 +105,12 @@ impl Arbiter {
         }
     }
 
-    fn carry_out(&mut self, verdict: Verdict) {
+    /// Returns a workload that needs no victims any more.
+    fn carry_out(&mut self, verdict: Verdict) -> Option<WorkloadName> {
         match verdict {
             Verdict::Admit { workload, admission, was_held } => {
-                self.admitted(&name_of(&workload), &admission, was_held);
+                let name = name_of(&workload);
+                return self.admitted(&name, &admission, was_held).then_some(name);
             }
             Verdict::Preempt { workload, victims, held, considered } => {
                 let name = name_of(&workload);
@@ -121,6 +128,7 @@ impl Arbiter {
                 }
             }
         }
+        None
     }
 
     /// A reason that says more than that somebody else runs.
@@ -146,10 +154,11 @@ impl Arbiter {
             && self.workloads.get(beneficiary).is_some_and(|w| !w.phase.is_finished())
     }
 
-    /// The scheduler gave it quota and nodes; here it gets devices. If that cannot be, it waits again.
-    fn admitted(&mut self, name: &WorkloadName, admission: &Admission, was_held: bool) {
+    /// The scheduler gave it quota and nodes; here it gets devices. If that cannot be, it waits again. Whether it got
+    /// them while others are drained for it, who then need not be.
+    fn admitted(&mut self, name: &WorkloadName, admission: &Admission, was_held: bool) -> bool {
         self.touched.insert(name.clone());
-        let Some(workload) = self.workloads.get(name) else { return };
+        let Some(workload) = self.workloads.get(name) else { return false };
         let reservation = workload.reservation.clone().filter(|_| was_held);
         let held = reservation.filter(|r| self.is_available(name, &r.placement));
         let (placement, drain) = match held {
@@ -159,11 +168,7 @@ impl Arbiter {
         if let Some(placement) = placement {
             let had_reservation = workload.reservation.is_some();
             self.admit(name, placement, drain);
-            if had_reservation && !was_held {
-                // Others have made room in the meantime: nobody need be drained.
-                self.drop_demand_of(name);
-            }
-            return;
+            return had_reservation && !was_held;
         }
         let wanted = workload.spec.resources.iter().find(|(r, _)| is_device(r.as_str()));
         if let Some((resource, requested)) = wanted.map(|(r, count)| (r.clone(), *count)) {
@@ -175,6 +180,7 @@ impl Arbiter {
             self.save_workload(name);
             self.dirty = true;
         }
+        false
     }
 
     /// Drains `victims` for `name`, and reserves for it what was held.

@@ -135,13 +135,18 @@ impl Arbiter {
         let victims: BTreeSet<_> = open.chain(ended.filter(|n| *n != name)).map(key_of).collect();
         let key = key_of(name);
         let waiting = waiting(workload);
+        // With a launcher away nobody could start it: it keeps what it has, and gets it once all are back.
+        let is_kept = not_ready(workload, self.now).is_some();
         let known = self.scheduler.hold_of(&key).zip(self.scheduler.snapshot().running(&key));
         if known.is_some_and(|(hold, running)| {
-            hold.victims == victims && running.workload.pod_sets == waiting.pod_sets
+            hold.victims == victims
+                && hold.is_kept == is_kept
+                && running.workload.pod_sets == waiting.pod_sets
         }) {
             return;
         }
-        let hold = Hold { admission: self.admission_of(workload, &reservation.placement), victims };
+        let admission = self.admission_of(workload, &reservation.placement);
+        let hold = Hold { admission, victims, is_kept };
         self.scheduler.hold(&Arc::new(waiting), hold, self.now.0);
     }
 

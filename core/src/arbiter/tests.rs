@@ -9,6 +9,7 @@ mod restart;
 mod submit;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::*;
 use crate::checkpoint::{Checkpoint, CheckpointFormat};

@@ -2,6 +2,7 @@
 
 use super::Arbiter;
 use super::engine::{name_of, quantity_of};
+use crate::drain::Drain;
 use crate::id::{ResourceName, WorkloadName};
 use crate::kueue::flavor::Assignment;
 use crate::kueue::name::{FlavorResource, WorkloadKey};
@@ -25,10 +26,7 @@ impl Arbiter {
         }
         let Some(workload) = self.workloads.get(name) else { return Reason::Submitted };
         if reason == PendingReason::WaitingForPreemptedWorkloads
-            && let Some(open) = self
-                .drains
-                .values()
-                .find(|d| d.state.is_open() && d.beneficiary.as_ref() == Some(name))
+            && let Some(open) = self.open_drain_for(workload)
         {
             let (drain, victim) = (open.id.clone(), open.victim.clone());
             return Reason::WaitingForDrain { drain, victim };
@@ -40,6 +38,17 @@ impl Arbiter {
             Some(lack) => self.why_lacking(workload, lack),
             None => self.why_queue(workload, reason),
         }
+    }
+
+    /// A drain that is made for `workload`, or on which it counts.
+    fn open_drain_for(&self, workload: &Workload) -> Option<&Drain> {
+        let name = &workload.spec.name;
+        let counts_on =
+            |d: &Drain| workload.reservation.as_ref().is_some_and(|r| r.drains.contains(&d.id));
+        let open = || self.drains.values().filter(|d| d.state.is_open());
+        open()
+            .find(|d| d.beneficiary.as_ref() == Some(name))
+            .or_else(|| open().find(|d| counts_on(d)))
     }
 
     pub(super) fn why_protected(
@@ -118,7 +127,7 @@ impl Arbiter {
     fn why_not_placed(&self, workload: &Workload, failure: &Failure) -> Reason {
         let wanted = workload.spec.resources.iter().find(|(r, _)| is_device(r.as_str()));
         let Some((resource, requested)) = wanted.map(|(r, count)| (r.clone(), *count)) else {
-            let nodes = workload.members.values().flat_map(|m| &m.nodes);
+            let nodes = workload.members.values().flat_map(|m| &*m.nodes);
             let first = nodes.min().cloned();
             return first.map_or(Reason::NoNodes, |node| Reason::NodesNotConnected { node });
         };

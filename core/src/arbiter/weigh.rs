@@ -13,6 +13,10 @@ use crate::workload::{Phase, Workload};
 
 /// Most candidates listed with a decision; more would drown the reader and the store.
 const CANDIDATES_RECORDED_MAX: usize = 16;
+/// Most candidates told of one workload.
+const CANDIDATES_MAX: usize = 64;
+/// Most workloads looked at that Kueue's rules spare, if there are fewer candidates than that.
+const SPARED_MAX: usize = 1_024;
 
 /// A workload that could make room for another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub struct Candidate {
     pub cost_device_ms: u64,
     /// Its work in no checkpoint now. Unit: device-milliseconds.
     pub at_risk_device_ms: u64,
+    /// How long its restart is assumed to take in that, if none was measured yet. Unit: ms.
+    pub assumed_restart_ms: Option<u64>,
     /// Whether it would be chosen.
     pub chosen: bool,
     /// Why, or why not.
@@ -116,7 +122,7 @@ impl Arbiter {
             .fold(0_u64, |sum, (_, standing)| sum.saturating_add(standing.cost_device_ms));
         for (name, standing) in considered.into_iter().take(CANDIDATES_RECORDED_MAX) {
             let is_chosen = chosen.contains(&name);
-            let reason = choice(preemptor, &standing, is_chosen, chosen_device_ms);
+            let reason = why_chosen(preemptor, &standing, is_chosen, chosen_device_ms);
             self.outputs.push(Output::Decided(Decision {
                 kind: DecisionKind::Preempt,
                 workload: Some(name),
@@ -132,7 +138,7 @@ impl Arbiter {
         standing.protected.is_some_and(is_on)
     }
 
-    /// Every workload that holds devices, as a possible victim of `name`: cheapest first.
+    /// Who could make room for `name`, as [`Explanation`](super::Explanation) tells it.
     #[must_use]
     pub fn candidates(&self, name: &WorkloadName) -> Vec<Candidate> {
         let Some(workload) = self.workloads.get(name) else { return Vec::new() };
@@ -141,21 +147,54 @@ impl Arbiter {
             self.standing_of(&name_of(&preemptor.key), &name_of(&victim.key))
         };
         let outlook = self.scheduler.outlook(&key_of(name), self.now.0, &standing);
-        let holders = self.workloads.values().filter(|w| w.phase.holds_devices());
-        let mut candidates: Vec<Candidate> =
-            holders.map(|victim| self.candidate(workload, victim, outlook.as_ref())).collect();
-        candidates
-            .sort_by(|a, b| (a.cost_device_ms, &a.workload).cmp(&(b.cost_device_ms, &b.workload)));
-        candidates
+        self.candidates_for(workload, outlook.as_ref(), &|_| false)
     }
 
-    pub(super) fn candidate(
+    /// Workloads that hold devices and are not `is_gone`, as possible victims of `preemptor`: those that would be chosen,
+    /// then whom Kueue's rules allow to be taken, then others, [`CANDIDATES_MAX`] in all; of these the cheapest first.
+    pub(super) fn candidates_for(
+        &self,
+        preemptor: &Workload,
+        outlook: Option<&Outlook>,
+        is_gone: &dyn Fn(&WorkloadName) -> bool,
+    ) -> Vec<Candidate> {
+        let choice = Choice::of(outlook);
+        let holds =
+            |victim: &&Workload| victim.phase.holds_devices() && !is_gone(&victim.spec.name);
+        let allowed = choice.allowed.iter();
+        let mut told: Vec<(bool, u64, &Workload, Standing)> = allowed
+            .filter_map(|(key, standing)| {
+                let victim = self.workloads.get(&name_of(key)).filter(holds)?;
+                Some((!choice.chosen.contains(*key), standing.cost_device_ms, victim, **standing))
+            })
+            .collect();
+        told.sort_by(|a, b| (a.0, a.1, &a.2.spec.name).cmp(&(b.0, b.1, &b.2.spec.name)));
+        told.truncate(CANDIDATES_MAX);
+        let is_told = |w: &&Workload| choice.allowed.contains_key(&key_of(&w.spec.name));
+        let others = self.workloads.values().filter(holds).filter(|w| !is_told(w)).take(SPARED_MAX);
+        let mut others: Vec<_> = others
+            .map(|victim| {
+                let standing = self.standing_of(&preemptor.spec.name, &victim.spec.name);
+                (true, standing.cost_device_ms, victim, standing)
+            })
+            .collect();
+        others.sort_by(|a, b| (a.1, &a.2.spec.name).cmp(&(b.1, &b.2.spec.name)));
+        told.extend(others);
+        told.truncate(CANDIDATES_MAX);
+        told.sort_by(|a, b| (a.1, &a.2.spec.name).cmp(&(b.1, &b.2.spec.name)));
+        let candidate = |(_, _, victim, standing): &(_, _, &Workload, Standing)| {
+            self.candidate(preemptor, victim, standing, &choice)
+        };
+        told.iter().map(candidate).collect()
+    }
+
+    fn candidate(
         &self,
         preemptor: &Workload,
         victim: &Workload,
-        outlook: Option<&Outlook>,
+        standing: &Standing,
+        choice: &Choice<'_>,
     ) -> Candidate {
-        let standing = self.standing_of(&preemptor.spec.name, &victim.spec.name);
         let drain = self.open_drain_of(&victim.spec.name);
         let is_drained_for_it =
             drain.is_some_and(|d| d.beneficiary.as_ref() == Some(&preemptor.spec.name));
@@ -165,8 +204,12 @@ impl Arbiter {
             devices: victim.device_count().max(1),
             cost_device_ms: standing.cost_device_ms,
             at_risk_device_ms: standing.at_risk_device_ms,
+            assumed_restart_ms: match victim.profile.restart_ms {
+                Some(_) => None,
+                None => Some(self.config.restart_assumed_ms),
+            },
             chosen: is_drained_for_it,
-            reason: self.verdict(preemptor, victim, &standing, outlook),
+            reason: self.verdict(preemptor, victim, standing, choice),
         }
     }
 
@@ -176,12 +219,10 @@ impl Arbiter {
         preemptor: &Workload,
         victim: &Workload,
         standing: &Standing,
-        outlook: Option<&Outlook>,
+        choice: &Choice<'_>,
     ) -> Reason {
         let key = key_of(&victim.spec.name);
-        let is_allowed =
-            outlook.is_some_and(|o| o.candidates.iter().any(|(allowed, _)| *allowed == key));
-        if !is_allowed {
+        if !choice.allowed.contains_key(&key) {
             let (priority, above) = (victim.spec.priority, preemptor.spec.priority);
             return if priority >= above {
                 Reason::PriorityNotLower { priority, preemptor: above }
@@ -195,15 +236,11 @@ impl Arbiter {
         if let Some(protection) = standing.protected.filter(|_| self.is_protected(standing)) {
             return self.why_left_alone(victim, protection);
         }
-        let victims = outlook.map(victims_of).unwrap_or_default();
-        if victims.is_empty() {
+        if choice.chosen.is_empty() {
             return Reason::WouldNotHelp;
         }
-        let cost = |key: &WorkloadKey| {
-            self.standing_of(&preemptor.spec.name, &name_of(key)).cost_device_ms
-        };
-        let chosen_device_ms = victims.iter().map(cost).fold(0, u64::saturating_add);
-        choice(&preemptor.spec.name, standing, victims.contains(&key), chosen_device_ms)
+        let is_chosen = choice.chosen.contains(&key);
+        why_chosen(&preemptor.spec.name, standing, is_chosen, choice.chosen_device_ms)
     }
 
     fn why_left_alone(&self, victim: &Workload, protection: Protection) -> Reason {
@@ -227,17 +264,35 @@ impl Arbiter {
     }
 }
 
-fn victims_of(outlook: &Outlook) -> BTreeSet<WorkloadKey> {
-    match &outlook.verdict.decision {
-        cycle::Decision::Preempt(victims) => victims.iter().map(|v| v.workload.clone()).collect(),
-        cycle::Decision::Admit(_)
-        | cycle::Decision::AwaitVictims
-        | cycle::Decision::Evict(_)
-        | cycle::Decision::Wait => BTreeSet::new(),
+/// Who may be taken, and who would be.
+#[derive(Default)]
+struct Choice<'o> {
+    allowed: BTreeMap<&'o WorkloadKey, &'o Standing>,
+    chosen: BTreeSet<WorkloadKey>,
+    /// What those chosen cost together.
+    chosen_device_ms: u64,
+}
+
+impl<'o> Choice<'o> {
+    fn of(outlook: Option<&'o Outlook>) -> Self {
+        let Some(outlook) = outlook else { return Self::default() };
+        let allowed: BTreeMap<_, _> = outlook.candidates.iter().map(|(k, s)| (k, s)).collect();
+        let chosen: BTreeSet<WorkloadKey> = match &outlook.verdict.decision {
+            cycle::Decision::Preempt(victims) => {
+                victims.iter().map(|victim| victim.workload.clone()).collect()
+            }
+            cycle::Decision::Admit(_)
+            | cycle::Decision::AwaitVictims
+            | cycle::Decision::Evict(_)
+            | cycle::Decision::Wait => BTreeSet::new(),
+        };
+        let costs = chosen.iter().filter_map(|key| allowed.get(key)).map(|s| s.cost_device_ms);
+        let chosen_device_ms = costs.fold(0, u64::saturating_add);
+        Self { allowed, chosen, chosen_device_ms }
     }
 }
 
-fn choice(
+fn why_chosen(
     preemptor: &WorkloadName,
     standing: &Standing,
     is_chosen: bool,

@@ -2,14 +2,32 @@
 //!
 //! All of them order as their text does, because Kueue breaks its last ties on names. Cloning one is cheap.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
+
+/// The order of two texts. Copies of one name share its text, which then need not be read.
+fn compare(a: &Arc<str>, b: &Arc<str>) -> Ordering {
+    if Arc::ptr_eq(a, b) { Ordering::Equal } else { a.cmp(b) }
+}
 
 macro_rules! name_types {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, PartialEq, Eq, Hash)]
         pub struct $name(Arc<str>);
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                compare(&self.0, &other.0)
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
 
         impl $name {
             /// The name as text.
@@ -65,10 +83,22 @@ name_types! {
 }
 
 /// A workload's namespace and name: unique in the cluster, and ordered as the text `namespace/name`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WorkloadKey {
     namespace: Arc<str>,
     name: Arc<str>,
+}
+
+impl Ord for WorkloadKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(&self.namespace, &other.namespace).then_with(|| compare(&self.name, &other.name))
+    }
+}
+
+impl PartialOrd for WorkloadKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl WorkloadKey {

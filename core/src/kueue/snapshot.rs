@@ -3,6 +3,7 @@
 mod change;
 mod cohorts;
 mod inactive;
+mod names;
 mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use super::quota::{Ledger, NodeId, QuotaTree};
 use super::tas::{FlavorNodes, Node, NodeBook, OtherPod, Switches};
 use super::workload::{Usage, Workload};
 use cohorts::CohortPlan;
+use names::Names;
 use places::Places;
 
 pub use cohorts::COHORT_DEPTH_MAX;
@@ -58,6 +60,8 @@ pub struct Running {
     pub usage: Usage,
     /// What its local queue used in the past, in billionths, where admission is shared by usage.
     pub local_queue_usage_nano: Option<u128>,
+    /// Where its snapshot keeps what it takes in topologies.
+    slot: Option<usize>,
 }
 
 impl Running {
@@ -69,7 +73,7 @@ impl Running {
             None => workload.queue.clone(),
         };
         let usage = workload.reserved_usage();
-        Self { workload, queue, usage, local_queue_usage_nano: None }
+        Self { workload, queue, usage, local_queue_usage_nano: None, slot: None }
     }
 
     /// Whether it uses any of `frs`.
@@ -137,17 +141,21 @@ impl Priorities {
 }
 
 /// Queues, cohorts, flavors and what runs, at one moment.
+///
+/// A clone shares what is large (nodes, what runs, and where) until one of both changes it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     flavors: BTreeMap<FlavorName, ResourceFlavor>,
     checks: BTreeMap<CheckName, AdmissionCheck>,
-    queues: BTreeMap<QueueName, QueueState>,
+    queues: BTreeMap<QueueName, Arc<QueueState>>,
     queue_of_node: BTreeMap<NodeId, QueueName>,
     tree: QuotaTree,
-    running: BTreeMap<WorkloadKey, Arc<Running>>,
+    running: Arc<BTreeMap<WorkloadKey, Arc<Running>>>,
+    /// Names of what is counted, so that all use the same text.
+    names: Names,
     /// Per root of the quota tree, how many of those below have which priority.
     priorities: BTreeMap<NodeId, Priorities>,
-    nodes: NodeBook,
+    nodes: Arc<NodeBook>,
     /// The levels and labels of the flavors with a topology.
     planted: BTreeMap<FlavorName, FlavorNodes>,
     switches: Switches,
@@ -164,6 +172,7 @@ impl Snapshot {
         if setup.places_all {
             setup.nodes.iter_mut().for_each(places::name_host);
         }
+        let names = Names::share_in(&mut setup);
         let planted = places::flavor_nodes(&setup);
         let flavors: BTreeMap<_, _> =
             setup.flavors.into_iter().map(|flavor| (flavor.name.clone(), flavor)).collect();
@@ -177,9 +186,10 @@ impl Snapshot {
             queues: BTreeMap::new(),
             queue_of_node: BTreeMap::new(),
             tree: QuotaTree::default(),
-            running: BTreeMap::new(),
+            running: Arc::default(),
+            names,
             priorities: BTreeMap::new(),
-            nodes: NodeBook::new(setup.nodes, &setup.other_pods),
+            nodes: Arc::new(NodeBook::new(setup.nodes, &setup.other_pods)),
             places: Places::unplanted(&planted),
             planted,
             switches: setup.placement,
@@ -206,7 +216,7 @@ impl Snapshot {
         self.queue_of_node.insert(node, spec.name.clone());
         let (running, priorities) = (BTreeMap::new(), Priorities::default());
         let state = QueueState { node, inactive, is_topology_only, running, priorities, spec };
-        self.queues.insert(state.spec.name.clone(), state);
+        self.queues.insert(state.spec.name.clone(), Arc::new(state));
     }
 
     fn find_inactive_reason(
@@ -244,25 +254,33 @@ impl Snapshot {
     /// Records that `running` holds quota. Replaces what the same workload held before.
     ///
     /// Returns whether its queue is known; quota of an unknown queue is not counted.
-    pub fn insert(&mut self, running: Running) -> bool {
+    pub fn insert(&mut self, mut running: Running) -> bool {
         let key = running.workload.key.clone();
         self.remove(&key);
-        let Some(queue) = self.queues.get_mut(&running.queue) else { return false };
+        if !self.queues.contains_key(&running.queue) {
+            return false;
+        }
+        running.usage = self.names.share(running.usage);
+        running.slot = Some(self.occupy(&running.workload));
+        let queue = self.queues.get_mut(&running.queue).map(Arc::make_mut);
+        let Some(queue) = queue else { return false };
         let running = Arc::new(running);
         queue.insert(key.clone(), Arc::clone(&running));
         let node = queue.node;
         let priority = running.workload.effective_priority();
         self.priorities.entry(self.tree.root(node)).or_default().add(priority);
         self.change(|ledger| ledger.add_all(node, &running.usage));
-        self.occupy(&key, &running.workload);
-        self.running.insert(key, running);
+        Arc::make_mut(&mut self.running).insert(key, running);
         true
     }
 
     /// Forgets a workload and frees its quota.
     pub fn remove(&mut self, key: &WorkloadKey) -> Option<Running> {
-        let running = self.running.remove(key)?;
-        if let Some(queue) = self.queues.get_mut(&running.queue) {
+        if !self.running.contains_key(key) {
+            return None;
+        }
+        let running = Arc::make_mut(&mut self.running).remove(key)?;
+        if let Some(queue) = self.queues.get_mut(&running.queue).map(Arc::make_mut) {
             queue.remove(key);
             let node = queue.node;
             if let Some(priorities) = self.priorities.get_mut(&self.tree.root(node)) {
@@ -270,8 +288,9 @@ impl Snapshot {
             }
             self.change(|ledger| ledger.remove_all(node, &running.usage));
         }
-        self.vacate(key);
-        Some(Arc::unwrap_or_clone(running))
+        let mut running = Arc::unwrap_or_clone(running);
+        running.slot.take().into_iter().for_each(|slot| self.vacate(slot));
+        Some(running)
     }
 
     fn change(&mut self, apply: impl FnOnce(&mut Ledger<'_>)) {
@@ -296,18 +315,18 @@ impl Snapshot {
     /// The queue called `name`.
     #[must_use]
     pub fn queue(&self, name: &QueueName) -> Option<&QueueState> {
-        self.queues.get(name)
+        self.queues.get(name).map(Arc::as_ref)
     }
 
     /// All queues, by name.
     pub fn queues(&self) -> impl Iterator<Item = &QueueState> {
-        self.queues.values()
+        self.queues.values().map(Arc::as_ref)
     }
 
     /// The queue at `node` of the quota tree; `None` for a cohort.
     #[must_use]
     pub fn queue_at(&self, node: NodeId) -> Option<&QueueState> {
-        self.queue_of_node.get(&node).and_then(|name| self.queues.get(name))
+        self.queue_of_node.get(&node).and_then(|name| self.queue(name))
     }
 
     /// The quota tree.

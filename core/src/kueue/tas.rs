@@ -26,6 +26,7 @@ mod elastic;
 mod entropy;
 mod failure;
 mod fit;
+mod holders;
 mod memo;
 mod model;
 mod node_match;
@@ -48,6 +49,7 @@ mod tests;
 
 pub use assumed::Assumed;
 pub use failure::{Exclusions, Failure, LayerFit, Unit};
+pub(in crate::kueue) use holders::Holder;
 pub(in crate::kueue) use model::HOSTNAME;
 pub use model::{
     Capacity, FlavorNodes, Node, OtherPod, Outcome, PodSetOutcome, PodSetRequest, PreferredTerm,
@@ -56,4 +58,3 @@ pub use model::{
 pub(in crate::kueue) use nodes::{NodeBook, Renewal};
 pub use replace::{ReplaceRequest, Replacement};
 pub use snapshot::{LeafUsage, TasSnapshot};
-pub(in crate::kueue) use ways::Holder;

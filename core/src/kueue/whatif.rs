@@ -49,7 +49,7 @@ impl<'a> WhatIf<'a> {
         let is_new = self.gone.insert(running.workload.key.clone());
         if is_new && let Some(queue) = self.snapshot.queue(&running.queue) {
             self.ledger.remove_all(queue.node, &running.usage);
-            let placed = self.snapshot.placed(&running.workload.key);
+            let placed = self.snapshot.placed(running);
             self.change_topologies(placed, TasSnapshot::remove);
         }
         is_new
@@ -61,7 +61,7 @@ impl<'a> WhatIf<'a> {
             && let Some(queue) = self.snapshot.queue(&running.queue)
         {
             self.ledger.add_all(queue.node, &running.usage);
-            let placed = self.snapshot.placed(&running.workload.key);
+            let placed = self.snapshot.placed(running);
             self.change_topologies(placed, TasSnapshot::add);
         }
     }
@@ -118,7 +118,7 @@ impl<'a> WhatIf<'a> {
     /// Whether there is room for all pods of `running` where it has placed them.
     #[must_use]
     pub fn has_places_of(&self, running: &Running) -> bool {
-        let placed = self.snapshot.placed(&running.workload.key).into_iter().flat_map(|p| &p.own);
+        let placed = self.snapshot.placed(running).into_iter().flat_map(|p| &p.own);
         placed.into_iter().all(|(flavor, usage)| {
             self.topology(flavor).is_none_or(|topology| topology.fits(usage))
         })

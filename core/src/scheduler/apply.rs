@@ -120,7 +120,7 @@ impl Scheduler {
         let held = admission.filter(|_| self.policy.rules.is_on(Rule::HeldCapacity));
         if let Some(admission) = held.clone() {
             let victims = victims.iter().map(|victim| victim.workload.clone()).collect();
-            self.hold(&workload, Hold { admission, victims }, now_ms);
+            self.hold(&workload, Hold { admission, victims, is_kept: false }, now_ms);
         } else {
             self.requeue(head, verdict, RequeueReason::PendingPreemption);
             if !has_new {

@@ -19,6 +19,8 @@ pub struct Hold {
     pub admission: Admission,
     /// Who must have left by then.
     pub victims: BTreeSet<WorkloadKey>,
+    /// Whether it is not given yet, though it may be free: its workload could not start now.
+    pub is_kept: bool,
 }
 
 impl Scheduler {
@@ -41,9 +43,13 @@ impl Scheduler {
         for key in keys {
             let Some(hold) = self.holds.get(&key) else { continue };
             let is_leaving = |victim| self.places.get(victim) == Some(&Place::Leaving);
+            let is_kept = hold.is_kept;
             if hold.victims.iter().any(is_leaving) {
                 self.try_without_victims(&key, now_ms, verdicts);
             } else if self.is_sound(&key, false) {
+                if is_kept {
+                    continue;
+                }
                 let admission = hold.admission.clone();
                 self.holds.remove(&key);
                 self.places.insert(key.clone(), Place::Running);
@@ -90,7 +96,8 @@ impl Scheduler {
     /// If others have made room meanwhile, nobody need leave any more.
     fn try_without_victims(&mut self, key: &WorkloadKey, now_ms: u64, verdicts: &mut Vec<Verdict>) {
         let Some(running) = self.snapshot.running(key) else { return };
-        if !self.news.contains(&running.queue) {
+        let is_kept = self.holds.get(key).is_some_and(|hold| hold.is_kept);
+        if is_kept || !self.news.contains(&running.queue) {
             return;
         }
         let Some(held) = self.snapshot.remove(key) else { return };

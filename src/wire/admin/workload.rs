@@ -1,5 +1,7 @@
 //! Workloads.
 
+use std::sync::Arc;
+
 use sluice_core::kueue::workload::TopologyMode;
 use sluice_core::unit::Time;
 use sluice_core::workload::{
@@ -191,7 +193,7 @@ fn member_out(rank: u32, member: &Member) -> pb::Member {
         rank,
         launcher: member.launcher.to_string(),
         attached: member.detached_at.is_none(),
-        nodes: field::texts(&member.nodes),
+        nodes: field::texts(&*member.nodes),
         assignment: member.assignment.as_ref().map(Into::into),
         started: member.started,
         exit: member.exit.map(Into::into),
@@ -205,7 +207,7 @@ fn member_in(member: &pb::Member) -> Result<(u32, Member), WireError> {
     let assignment = member.assignment.as_ref().map(Assignment::try_from).transpose();
     let value = Member {
         launcher: field::name("launcher", &member.launcher)?,
-        nodes: field::names("nodes", &member.nodes)?,
+        nodes: Arc::new(field::names("nodes", &member.nodes)?),
         detached_at: field::optional_time("detached_at", member.detached_at.as_ref())?,
         assignment: assignment.map_err(within)?,
         started: member.started,

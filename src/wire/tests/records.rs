@@ -1,6 +1,7 @@
 //! Workloads and drains: also the store's format, so nothing may be lost.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use prost::Message;
 use sluice_core::arbiter::{Config, Input, Node, Snapshot};
@@ -50,7 +51,7 @@ fn assignment(node: &str) -> Assignment {
 fn members() -> BTreeMap<u32, Member> {
     let first = Member {
         launcher: "l-0".parse().unwrap(),
-        nodes: set(&["n1", "n2"]),
+        nodes: Arc::new(set(&["n1", "n2"])),
         detached_at: None,
         assignment: Some(assignment("n1")),
         started: true,
@@ -59,7 +60,7 @@ fn members() -> BTreeMap<u32, Member> {
     };
     let second = Member {
         launcher: "l-1".parse().unwrap(),
-        nodes: set(&["n3"]),
+        nodes: Arc::new(set(&["n3"])),
         detached_at: Some(Time(0)),
         assignment: None,
         started: false,

@@ -104,3 +104,23 @@ fn a_victim_and_its_preemptor_are_told_of_each_other() {
     assert_eq!(bench.arbiter.makes_room_for(&name("train")), Some(&name("serve")));
     assert_eq!(bench.arbiter.makes_room_for(&name("serve")), None);
 }
+
+#[test]
+fn of_very_many_who_could_make_room_the_cheapest_are_told() {
+    let nodes: Vec<String> = (0..40).map(|index| format!("node-{index:02}")).collect();
+    let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let mut bench = Bench::new(&nodes, 80);
+    for index in 0..80 {
+        let node = nodes[index / 2];
+        let workload = format!("train-{index:02}");
+        bench.submit(&Bench::spec(&workload, 10, 1, 1), &[node]);
+        bench.start(&workload);
+        bench.now += 1_000;
+    }
+    bench.submit(&Bench::spec("late", 10, 1, 1), &nodes);
+    let told = bench.arbiter.explain(&name("late"), &[]).unwrap().unwrap().candidates;
+    let told: Vec<&str> = told.iter().map(|candidate| candidate.workload.as_str()).collect();
+    // Who started last loses least.
+    let cheapest: Vec<String> = (16..80).rev().map(|index| format!("train-{index:02}")).collect();
+    assert_eq!(told, cheapest);
+}

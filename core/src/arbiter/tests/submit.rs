@@ -1,4 +1,6 @@
 use super::*;
+use crate::kueue::model::Topology;
+use crate::kueue::workload::TopologyMode;
 
 fn refused(bench: &mut Bench, spec: &WorkloadSpec, rank: u32, nodes: &[&str]) -> &'static str {
     bench.submit_rank(spec, rank, nodes).map_or_else(|reason| reason.code(), |()| "accepted")
@@ -146,4 +148,82 @@ fn devices_of_a_worker_nobody_could_hear_of_stay_taken_until_its_node_has_told_w
     bench.connect("a");
     assert_eq!(bench.workload("train").device_count(), 0, "it has nothing of it");
     assert_eq!(bench.phase("other"), Phase::Admitted);
+}
+
+#[test]
+fn ranks_that_reach_the_same_share_the_set_also_after_a_restart() {
+    let mut bench = Bench::new(&["a", "b"], 6);
+    let spec = Bench::spec("train", 10, 3, 2);
+    for (rank, nodes) in [(0, &["a", "b"][..]), (1, &["a"]), (2, &["a", "b"])] {
+        bench.submit_rank(&spec, rank, nodes).unwrap();
+    }
+    let share = |arbiter: &Arbiter| {
+        let members = &arbiter.workload(&name("train")).unwrap().members;
+        let same = |a: u32, b: u32| Arc::ptr_eq(&members[&a].nodes, &members[&b].nodes);
+        (same(0, 1), same(0, 2))
+    };
+    assert_eq!(share(&bench.arbiter), (false, true));
+    let mut stored = bench.workload("train").clone();
+    stored.members.get_mut(&2).unwrap().nodes = Arc::new(stored.members[&2].nodes.as_ref().clone());
+    let config = bench.arbiter.config.clone();
+    let arbiter = Arbiter::new(Time(2_000_000), config, vec![stored], Vec::new(), None);
+    assert_eq!(share(&arbiter), (false, true));
+}
+
+#[test]
+fn ranks_that_reach_very_many_different_nodes_are_refused() {
+    let mut bench = Bench::new(&["a"], 4);
+    let spec = Bench::spec("train", 10, 4, 1);
+    let names: Vec<String> = (0..50_000).map(|index| format!("node-{index}")).collect();
+    let reach = |without: usize| {
+        let names = names.iter().enumerate().filter(|(index, _)| *index != without);
+        names.map(|(_, name)| name.as_str()).collect::<Vec<_>>()
+    };
+    bench.submit_rank(&spec, 0, &reach(0)).unwrap();
+    bench.submit_rank(&spec, 1, &reach(1)).unwrap();
+    bench.submit_rank(&spec, 2, &reach(0)).unwrap();
+    let refused = bench.submit_rank(&spec, 3, &reach(2)).unwrap_err();
+    assert_eq!(refused.code(), "bad-spec");
+    assert!(refused.to_string().contains("149997"), "{refused}");
+    bench.submit_rank(&spec, 1, &reach(0)).unwrap();
+    bench.submit_rank(&spec, 3, &reach(2)).unwrap();
+}
+
+#[test]
+fn a_local_queues_name_that_several_namespaces_use_is_refused_with_all_of_them() {
+    let mut queues = Queues::single("default", &[("nvidia.com/gpu", 4)]);
+    let local = ["team/lq", "other/lq", "team/alone"];
+    let local = local.map(|text| (text.parse().unwrap(), "default".parse().unwrap()));
+    queues.local.extend(local);
+    let mut bench = Bench::with(Config { queues, ..Config::default() }, &["a"]);
+    let spec = WorkloadSpec { queue: "lq".parse().unwrap(), ..Bench::spec("x", 0, 1, 2) };
+    let reason = bench.submit_rank(&spec, 0, &["a"]).unwrap_err();
+    let candidates = "other/lq, team/lq".to_owned();
+    assert_eq!(reason, Reason::QueueAmbiguous { queue: "lq".parse().unwrap(), candidates });
+    let spec = WorkloadSpec { queue: "nowhere".parse().unwrap(), ..spec };
+    assert_eq!(refused(&mut bench, &spec, 0, &["a"]), "queue-unknown");
+}
+
+#[test]
+fn a_topology_that_no_flavor_of_the_queue_has_is_refused() {
+    let refusal = |queues: Queues, topology: TopologyMode| {
+        let mut bench = Bench::with(Config { queues, ..Config::default() }, &["a"]);
+        let spec = WorkloadSpec { topology: Some(topology), ..Bench::spec("x", 0, 1, 2) };
+        bench.submit_rank(&spec, 0, &["a"]).map_err(|reason| reason.to_string())
+    };
+    let without = Queues::single("default", &[("nvidia.com/gpu", 4)]);
+    let mut with = without.clone();
+    with.setup.flavors[0].topology = Some("racks".into());
+    let levels = vec!["rack".to_owned(), "kubernetes.io/hostname".to_owned()];
+    with.setup.topologies = vec![Topology { name: "racks".into(), levels }];
+    assert_eq!(
+        refusal(without, TopologyMode::Unconstrained).unwrap_err(),
+        "topology is unconstrained; expected none: no flavor of queue default has a topology; leave --topology out"
+    );
+    assert_eq!(
+        refusal(with.clone(), TopologyMode::Required("zone".to_owned())).unwrap_err(),
+        "topology is required=zone; expected a level of the queue's flavors: kubernetes.io/hostname, rack"
+    );
+    assert_eq!(refusal(with.clone(), TopologyMode::Preferred("rack".to_owned())), Ok(()));
+    assert_eq!(refusal(with, TopologyMode::Unconstrained), Ok(()));
 }

@@ -19,7 +19,7 @@ pub fn sort_candidates<'a, T: Copy>(
     preemptor_queue: &QueueName,
     now_ms: u64,
 ) {
-    candidates.sort_by(|a, b| compare(running_of(a), running_of(b), preemptor_queue, now_ms));
+    candidates.sort_by_cached_key(|candidate| rank(running_of(candidate), preemptor_queue, now_ms));
     // Past usage only tells apart local queues of one cluster queue. As part of the comparison it would contradict
     // itself over several cluster queues, so each of these is put in order in the places that its members have.
     let mut places: BTreeMap<(bool, &QueueName), Vec<usize>> = BTreeMap::new();
@@ -46,18 +46,22 @@ pub(super) fn compare(
     preemptor_queue: &QueueName,
     now_ms: u64,
 ) -> Ordering {
-    let is_staying = |running: &Running| !running.workload.is_being_evicted();
-    let is_own = |running: &Running| running.queue == *preemptor_queue;
-    let priority = |running: &Running| running.workload.effective_priority();
-    let reserved_at_ms = |running: &Running| {
-        running.workload.reservation.as_ref().map_or(now_ms, |reservation| reservation.at_ms)
-    };
-    is_staying(a)
-        .cmp(&is_staying(b))
-        .then_with(|| is_own(a).cmp(&is_own(b)))
-        .then_with(|| priority(a).cmp(&priority(b)))
-        .then_with(|| reserved_at_ms(b).cmp(&reserved_at_ms(a)))
-        .then_with(|| a.workload.uid.cmp(&b.workload.uid))
+    rank(a, preemptor_queue, now_ms).cmp(&rank(b, preemptor_queue, now_ms))
+}
+
+/// Staying, of the preemptor's own queue, priority, reservation, UID; the lowest is taken first.
+type Rank<'a> = (bool, bool, i64, Reverse<u64>, &'a str);
+
+fn rank<'a>(running: &'a Running, preemptor_queue: &QueueName, now_ms: u64) -> Rank<'a> {
+    let workload = &running.workload;
+    let reserved_at_ms = workload.reservation.as_ref().map_or(now_ms, |held| held.at_ms);
+    (
+        !workload.is_being_evicted(),
+        running.queue == *preemptor_queue,
+        workload.effective_priority(),
+        Reverse(reserved_at_ms),
+        &workload.uid,
+    )
 }
 
 /// Whether `policy` may let `preemptor` take the place of anybody among workloads the lowest priority of which is

@@ -66,6 +66,9 @@ pub(super) fn find_targets<'a>(
     weighing: &Weighing<'_>,
 ) -> Targets<'a> {
     let weighed = weigh(claim, candidates, weighing);
+    if weighed.is_empty() {
+        return Targets::new();
+    }
     let in_order: Vec<usize> = weighed.iter().map(|candidate| candidate.index).collect();
     let follows_topology = weighing.follows_topology && !claim.topology.is_empty();
     if !weighing.finds_cheapest && !follows_topology {

@@ -1,5 +1,7 @@
 //! Changes of what a snapshot is made of, for what-if questions: a copy is changed, never what decides.
 
+use std::sync::Arc;
+
 use super::super::name::{FlavorResource, QueueName};
 use super::super::quota::Ledger;
 use super::super::tas::Switches;
@@ -10,7 +12,7 @@ impl Snapshot {
     ///
     /// Returns whether the queue offers `fr`; if not, nothing is changed. All usage is counted again.
     pub fn add_quota(&mut self, queue: &QueueName, fr: &FlavorResource, more: i64) -> bool {
-        let Some(state) = self.queues.get_mut(queue) else { return false };
+        let Some(state) = self.queues.get_mut(queue).map(Arc::make_mut) else { return false };
         let offered = state.spec.groups.iter_mut().flat_map(|group| &mut group.flavors);
         let mut offered = offered.filter(|quotas| quotas.flavor == fr.flavor);
         let Some(quota) = offered.find_map(|quotas| quotas.quotas.get_mut(&fr.resource)) else {

@@ -5,11 +5,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::super::name::{FlavorName, WorkloadKey};
+use super::super::name::FlavorName;
 use super::super::tas::{FlavorNodes, HOSTNAME, LeafUsage, Node, Renewal, TasSnapshot};
 use super::super::workload::{Placement, Requests, Workload};
-use super::{Setup, Snapshot};
+use super::{Running, Setup, Snapshot};
 
 /// What a workload takes in topologies.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +32,10 @@ impl TopologyUsage {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     topologies: BTreeMap<FlavorName, TasSnapshot>,
-    /// What each running workload takes.
-    placed: BTreeMap<WorkloadKey, TopologyUsage>,
+    /// What each running workload takes, by its slot.
+    placed: Arc<Vec<Option<Arc<TopologyUsage>>>>,
+    /// Slots that nobody has.
+    vacant: Vec<usize>,
     /// Flavors whose tree is out of date.
     outdated: BTreeSet<FlavorName>,
 }
@@ -65,6 +68,16 @@ impl Places {
                 apply(topology, usage);
             }
         }
+    }
+
+    fn keep(&mut self, usage: TopologyUsage) -> usize {
+        let placed = Arc::make_mut(&mut self.placed);
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            placed.push(None);
+            placed.len() - 1
+        });
+        placed[slot] = Some(Arc::new(usage));
+        slot
     }
 
     fn usage_of(&self, workload: &Workload, snapshot: &Snapshot) -> TopologyUsage {
@@ -153,27 +166,33 @@ impl Snapshot {
                 places.topologies.insert(name.clone(), topology);
             }
         }
-        for (key, running) in &self.running {
+        let mut placed = vec![None; places.placed.len()];
+        for running in self.running.values() {
             let usage = places.usage_of(&running.workload, self);
             places.add(&usage, Some(&outdated));
-            places.placed.insert(key.clone(), usage);
+            if let Some(kept) = running.slot.and_then(|slot| placed.get_mut(slot)) {
+                *kept = Some(Arc::new(usage));
+            }
         }
+        places.placed = Arc::new(placed);
         places
     }
 
-    /// Counts what the placements in `workload`'s reservation take.
-    pub(super) fn occupy(&mut self, key: &WorkloadKey, workload: &Workload) {
+    /// Counts what the placements in `workload`'s reservation take. Returns the slot in which that is kept.
+    pub(super) fn occupy(&mut self, workload: &Workload) -> usize {
         self.places_mut();
         let usage = self.places.usage_of(workload, self);
         self.places.add(&usage, None);
-        self.places.placed.insert(key.clone(), usage);
+        self.places.keep(usage)
     }
 
-    /// Counts it as free again.
-    pub(super) fn vacate(&mut self, key: &WorkloadKey) {
+    /// Counts what is kept in `slot` as free again; nobody has the slot then.
+    pub(super) fn vacate(&mut self, slot: usize) {
         let places = self.places_mut();
-        if let Some(usage) = places.placed.remove(key) {
+        if let Some(usage) = Arc::make_mut(&mut places.placed).get_mut(slot).and_then(Option::take)
+        {
             places.change(&usage, None, TasSnapshot::remove);
+            places.vacant.push(slot);
         }
     }
 
@@ -186,13 +205,13 @@ impl Snapshot {
             name_host(&mut node);
         }
         let name = node.name.clone();
-        let before = self.nodes.set(node);
+        let before = Arc::make_mut(&mut self.nodes).set(node);
         self.renew_node(before.as_ref(), &name);
     }
 
     /// Removes a node. Whether it was known.
     pub fn remove_node(&mut self, name: &str) -> bool {
-        let before = self.nodes.remove(name);
+        let before = Arc::make_mut(&mut self.nodes).remove(name);
         self.renew_node(before.as_ref(), name);
         before.is_some()
     }
@@ -226,9 +245,9 @@ impl Snapshot {
         self.places().add_usage(usage, flavor, placement, per_pod);
     }
 
-    /// What the running workload `key` takes in topologies.
-    pub(in crate::kueue) fn placed(&self, key: &WorkloadKey) -> Option<&TopologyUsage> {
-        self.places().placed.get(key)
+    /// What `running`, which is of this snapshot, takes in topologies.
+    pub(in crate::kueue) fn placed(&self, running: &Running) -> Option<&TopologyUsage> {
+        self.places().placed.get(running.slot?)?.as_deref()
     }
 
     /// The nodes of `flavor`, if it has a topology.

@@ -120,12 +120,7 @@ impl TasSnapshot {
 
     /// The numbers that `demand` is to be counted in.
     pub(super) fn tables(&self, demand: &Demand<'_>) -> Tables {
-        let mut used = self.used(demand.room.capacity).clone();
-        for (row, taken) in demand.assumed.rows_in(self) {
-            for (used, taken) in used.row_mut(row).iter_mut().zip(taken) {
-                *used = used.saturating_add(taken);
-            }
-        }
+        let used = demand.assumed.on(self, self.used(demand.room.capacity));
         let left_out = if demand.room.is_healthy_only { &self.degraded } else { &self.unused };
         Tables { capacity: self.capacity.clone(), used, left_out: left_out.clone() }
     }

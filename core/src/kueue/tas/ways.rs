@@ -8,24 +8,15 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::assumed::Assumed;
-use super::count::{Counter, Demand, free_in};
-use super::memo::{Counts, Tables};
+use super::count::Demand;
+use super::holders::{Holder, Map};
 use super::model::PodSetRequest;
-use super::plan::{Plan, Strictness, layers_of};
-use super::snapshot::{LeafRequest, LeafUsage, Room, TasSnapshot};
+use super::plan::{Strictness, layers_of};
+use super::snapshot::{Room, TasSnapshot};
 use super::tree::DomainId;
 
 /// Most ways returned for one question.
 const WAYS_MAX: usize = 16;
-
-/// Somebody who could go.
-#[derive(Clone, Debug)]
-pub(in crate::kueue) struct Holder<'a> {
-    /// What that would cost, in any unit that is the same for all.
-    pub cost: u64,
-    /// What each of its pod sets takes.
-    pub placed: Vec<&'a LeafUsage>,
-}
 
 impl TasSnapshot {
     /// Sets of `holders`, by position and each in order of cost, after whose going `request` could be placed on what is
@@ -74,37 +65,6 @@ struct Group {
     units: Vec<DomainId>,
 }
 
-/// A leaf on which some holder has pods.
-struct Leaf<'m> {
-    /// What is free, column by column.
-    free: Vec<i64>,
-    /// Pods of the asked shape that fit now.
-    pods: i64,
-    /// Holder, what a pod of it takes, pods.
-    held: Vec<(usize, &'m LeafRequest, i64)>,
-}
-
-/// A domain that holds whole slices, or a leaf if none were asked for.
-#[derive(Default)]
-struct UnitOfRoom {
-    rows: BTreeSet<usize>,
-    /// Who has pods there, cheapest first.
-    holders: Vec<usize>,
-}
-
-/// Who has pods where.
-struct Map<'m> {
-    snapshot: &'m TasSnapshot,
-    plan: &'m Plan,
-    counts: &'m Counts,
-    holders: &'m [Holder<'m>],
-    pod: LeafRequest,
-    leaves: BTreeMap<usize, Leaf<'m>>,
-    units: BTreeMap<DomainId, UnitOfRoom>,
-    /// Per holder, the units in which it has pods.
-    units_of: Vec<Vec<DomainId>>,
-}
-
 /// What the going of a unit's cheapest holders would bring. Ordered by cost per slice, then by more slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Offer {
@@ -112,7 +72,8 @@ struct Offer {
     /// Slices that would fit besides those that fit now; at least 1, no more than are missing.
     gain: i64,
     unit: DomainId,
-    /// How many of the unit's holders that are still there.
+    /// How many of the unit's holders that are still there; 0 if nobody has looked yet, and the rest is a guess that is
+    /// no worse than what will be found.
     going: usize,
 }
 
@@ -133,68 +94,14 @@ impl PartialOrd for Offer {
     }
 }
 
-impl<'m> Map<'m> {
-    fn new(
-        snapshot: &'m TasSnapshot,
-        demand: &Demand<'_>,
-        plan: &'m Plan,
-        counts: &'m Counts,
-        holders: &'m [Holder<'m>],
-    ) -> Self {
-        let pod = snapshot.leaf_request(&demand.request.pod_set.requests);
-        let (leaves, units) = (BTreeMap::new(), BTreeMap::new());
-        let units_of = vec![Vec::new(); holders.len()];
-        let mut map = Self { snapshot, plan, counts, holders, pod, leaves, units, units_of };
-        let counter = Counter::new(snapshot, demand);
-        map.locate(&counter, &snapshot.tables(demand));
-        map
-    }
-
-    /// Notes who has pods where, except where the pods asked about may not go.
-    fn locate(&mut self, counter: &Counter, tables: &Tables) {
-        let holders = self.holders;
-        let mut order: Vec<usize> = (0..holders.len()).collect();
-        order.sort_by_key(|&index| (holders[index].cost, index));
-        for index in order {
-            for usage in &holders[index].placed {
-                for &(row, pods) in &usage.leaves {
-                    if !counter.is_left_out(tables, row) {
-                        let leaf = self.leaf(row, tables);
-                        leaf.held.push((index, &usage.request, pods));
-                        self.note_unit(row, index);
-                    }
-                }
-            }
-        }
-    }
-
-    fn leaf(&mut self, row: usize, tables: &Tables) -> &mut Leaf<'m> {
-        let counts = self.counts;
-        let pods = || counts.fit(self.snapshot.tree.leaf(row)).pods;
-        let leaf = || Leaf { free: free_in(tables, row), pods: pods(), held: Vec::new() };
-        self.leaves.entry(row).or_insert_with(leaf)
-    }
-
-    fn note_unit(&mut self, row: usize, holder: usize) {
-        let tree = &self.snapshot.tree;
-        let lowest = tree.levels.len() - 1;
-        let domain = tree.ancestor(tree.leaf(row), lowest - self.plan.slice_level);
-        let unit = self.units.entry(domain).or_default();
-        unit.rows.insert(row);
-        // Holders are noted one after the other, each at all its places.
-        if unit.holders.last() != Some(&holder) {
-            unit.holders.push(holder);
-            self.units_of[holder].push(domain);
-        }
-    }
-
+impl Map<'_> {
     /// The groups in which somebody has pods.
     fn groups(&self) -> Vec<Group> {
         let mut groups = Vec::new();
         if self.plan.strictness != Strictness::Unconstrained {
             let steps = self.plan.slice_level - self.plan.level;
             let mut by_domain: BTreeMap<DomainId, Vec<DomainId>> = BTreeMap::new();
-            for &unit in self.units.keys() {
+            for &unit in &self.domains {
                 let domain = self.snapshot.tree.ancestor(unit, steps);
                 by_domain.entry(domain).or_default().push(unit);
             }
@@ -202,7 +109,7 @@ impl<'m> Map<'m> {
             groups.extend(by_domain.into_iter().map(group));
         }
         if self.plan.strictness != Strictness::Required {
-            groups.push(Group { domain: None, units: self.units.keys().copied().collect() });
+            groups.push(Group { domain: None, units: self.domains.clone() });
         }
         groups
     }
@@ -220,7 +127,7 @@ impl<'m> Map<'m> {
         let mut gone = BTreeSet::new();
         let mut gained: BTreeMap<DomainId, i64> = BTreeMap::new();
         let mut missing = self.plan.slices() - self.room_in(group);
-        let first = group.units.iter().filter_map(|&unit| self.offer(unit, &gone, missing));
+        let first = group.units.iter().filter_map(|&unit| self.guess(unit, missing));
         let mut offers: BinaryHeap<Reverse<Offer>> = first.map(Reverse).collect();
         while missing > 0 {
             // What was offered may be worth less by now: fewer slices are missing.
@@ -238,8 +145,8 @@ impl<'m> Map<'m> {
             // The group's units are in order.
             touched.retain(|unit| group.units.binary_search(unit).is_ok());
             for &unit in &touched {
-                let gain = self.slices(unit, &|holder| gone.contains(&holder))
-                    - self.slices(unit, &|_| false);
+                let gain =
+                    self.clear(unit, &gone).slices() - self.clear(unit, &BTreeSet::new()).slices();
                 missing -= gain - gained.insert(unit, gain).unwrap_or(0);
             }
             offers
@@ -251,22 +158,32 @@ impl<'m> Map<'m> {
         Some(Way { cost, members })
     }
 
+    /// What `unit` may offer at best: everything that is missing for the going of its cheapest holder.
+    fn guess(&self, unit: DomainId, missing: i64) -> Option<Offer> {
+        let first = self.unit(unit)?.held.first()?;
+        let cost = u128::from(self.holders[first.holder].cost);
+        Some(Offer { cost, gain: missing, unit, going: 0 })
+    }
+
     /// The best that the going of the first holders of `unit` brings, after `gone` went; `None` if it brings nothing.
     fn offer(&self, unit: DomainId, gone: &BTreeSet<usize>, missing: i64) -> Option<Offer> {
-        let before = self.slices(unit, &|holder| gone.contains(&holder));
-        let mut going = BTreeSet::new();
-        let mut cost = 0;
+        let mut clearing = self.clear(unit, gone);
+        let before = clearing.slices();
+        let (mut going, mut cost) = (0, 0);
         let mut best: Option<Offer> = None;
-        for &index in self.units[&unit].holders.iter().filter(|index| !gone.contains(index)) {
-            going.insert(index);
-            cost += u128::from(self.holders[index].cost);
-            let after =
-                self.slices(unit, &|holder| gone.contains(&holder) || going.contains(&holder));
-            let gain = (after - before).min(missing);
+        for held in clearing.unit?.held.chunk_by(|a, b| a.holder == b.holder) {
+            let holder = held[0].holder;
+            if gone.contains(&holder) {
+                continue;
+            }
+            going += 1;
+            cost += u128::from(self.holders[holder].cost);
+            held.iter().for_each(|held| clearing.take(held));
+            let gain = (clearing.slices() - before).min(missing);
             if gain <= 0 {
                 continue;
             }
-            let offer = Offer { cost, gain, unit, going: going.len() };
+            let offer = Offer { cost, gain, unit, going };
             best = Some(best.map_or(offer, |best| best.min(offer)));
             if gain == missing {
                 break;
@@ -276,23 +193,11 @@ impl<'m> Map<'m> {
     }
 
     fn going(&self, offer: &Offer, gone: &BTreeSet<usize>) -> Vec<usize> {
-        let staying = self.units[&offer.unit].holders.iter().filter(|index| !gone.contains(index));
-        staying.take(offer.going).copied().collect()
-    }
-
-    /// Slices that fit into `unit` without those who are gone.
-    fn slices(&self, unit: DomainId, is_gone: &dyn Fn(usize) -> bool) -> i64 {
-        let gained = self.units[&unit].rows.iter().map(|row| self.pods_gained(*row, is_gone));
-        let pods = self.counts.fit(unit).pods + gained.sum::<i64>();
-        pods / self.plan.slice_size
-    }
-
-    fn pods_gained(&self, row: usize, is_gone: &dyn Fn(usize) -> bool) -> i64 {
-        let leaf = &self.leaves[&row];
-        let mut free: Option<Vec<i64>> = None;
-        for (_, per_pod, pods) in leaf.held.iter().filter(|(index, ..)| is_gone(*index)) {
-            per_pod.take_from(free.get_or_insert_with(|| leaf.free.clone()), -pods);
-        }
-        free.map_or(0, |free| self.pod.count_in(&free).pods - leaf.pods)
+        let held = self.unit(offer.unit).map_or(&[][..], |unit| &unit.held);
+        let mut staying: Vec<usize> =
+            held.iter().map(|held| held.holder).filter(|holder| !gone.contains(holder)).collect();
+        staying.dedup();
+        staying.truncate(offer.going);
+        staying
     }
 }

@@ -39,7 +39,7 @@ fn holders<'w>(
 ) -> (Vec<usize>, Vec<Holder<'w>>) {
     let snapshot = whatif.snapshot();
     let holder = |(position, (running, cost)): (usize, &(&Running, u64))| {
-        let placed = snapshot.placed(&running.workload.key)?;
+        let placed = snapshot.placed(running)?;
         let placed: Vec<_> =
             placed.all().filter(|(name, _)| name == flavor).map(|(_, usage)| usage).collect();
         (!placed.is_empty()).then_some((position, Holder { cost: *cost, placed }))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::kueue::name::{FlavorResource, WorkloadKey};
 use crate::kueue::quota::Ledger;
-use crate::kueue::snapshot::Running;
+use crate::kueue::snapshot::{QueueState, Running};
 
 use super::super::trial::{Asking, Trial};
 use super::super::{Change, Remedy, Waiting};
@@ -12,6 +12,9 @@ use super::{quota, tried};
 
 /// Most workloads that are tried.
 const TRIES_MAX: usize = 64;
+/// Most workloads of which it is looked up what their end would cost and free: those that share the tree of cohorts
+/// first. A look takes some µs, so that all take some ten ms.
+const LOOKS_MAX: usize = 8_192;
 
 /// The first whose end alone gives the workload room: those that leave anyway, then those whose loss costs least.
 pub(super) fn workload_ends(
@@ -47,9 +50,13 @@ fn promising(trial: &Trial<'_>, asking: &Asking<'_>) -> Vec<(bool, u64, Workload
         ledger.remove_all(other.node, &running.usage);
         quota::has_quota(&quota::choices(&ledger, queue, workload))
     };
-    let others = snapshot.queues().flat_map(|other| snapshot.running_in(other));
+    let tree = snapshot.tree();
+    let is_near = |other: &&QueueState| tree.root(other.node) == tree.root(queue.node);
+    let near = snapshot.queues().filter(is_near);
+    let queues = near.chain(snapshot.queues().filter(|other| !is_near(other)));
+    let others = queues.flat_map(|other| snapshot.running_in(other));
     let others = others.filter(|running| running.uses_any(&frs));
-    let others = others.filter(|running| !trial.is_holder(&running.workload.key));
+    let others = others.filter(|running| !trial.is_holder(&running.workload.key)).take(LOOKS_MAX);
     let ranked = others.filter(would_do).map(|running| {
         let stays = !running.workload.is_being_evicted();
         let cost_device_ms = (asking.standing)(workload, &running.workload).cost_device_ms;
