@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use crate::protocol::Health;
 use crate::slice::fit::Look;
@@ -189,8 +190,11 @@ fn words(fleet: &Fleet, gangs: &[&Running]) -> Vec<u64> {
     words
 }
 
+/// The same cases in every run; more of them were tried once with other seeds.
+const SEED: RngSeed = RngSeed::Fixed(20_261_130);
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, rng_seed: SEED, ..ProptestConfig::default() })]
 
     /// I1 to I5 and I7.
     #[test]
