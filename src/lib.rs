@@ -6,6 +6,7 @@ pub mod net;
 pub mod paths;
 pub mod queues;
 pub mod simulate;
+pub mod slices;
 pub mod telemetry;
 pub mod volumes;
 pub mod wire;
