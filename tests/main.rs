@@ -15,6 +15,7 @@
 
 mod ask;
 mod bad_input;
+mod checkpoint;
 mod clock;
 mod cluster;
 mod config;

@@ -23,6 +23,7 @@ fn registration() -> Registration {
         start_time_ticks: 77,
         checkpoint_dir: "/ckpt".to_owned(),
         checkpoint_format: CheckpointFormat::HuggingFace,
+        checkpoint_rules: Default::default(),
         devices: BTreeSet::from(["gpu-0".parse().unwrap()]),
     }
 }
@@ -34,6 +35,7 @@ fn checkpoint(step: u64) -> Checkpoint {
         bytes: 1_000,
         files: 6,
         marker: "trainer_state.json".to_owned(),
+        grade: crate::checkpoint::Grade::LocalComplete,
     }
 }
 
