@@ -1,6 +1,7 @@
 //! The agent's side alone: orders and observations in, signals and events out.
 
 mod measuring;
+mod releasing;
 
 use super::*;
 use crate::checkpoint::{Checkpoint, Incomplete, IncompleteReason};
