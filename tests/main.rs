@@ -22,6 +22,7 @@ mod config;
 mod ctl;
 mod drain;
 mod explain;
+mod frameworks;
 mod node_api;
 mod partition;
 mod preempt;
