@@ -108,5 +108,6 @@ pub(crate) fn candidate(candidate: &Candidate) -> pb::Candidate {
         at_risk_device_ms: candidate.at_risk_device_ms,
         chosen: candidate.chosen,
         reason: Some((&candidate.reason).into()),
+        assumed_restart_ms: candidate.assumed_restart_ms,
     }
 }

@@ -32,7 +32,7 @@ fn fleet(cubes: usize, pairs_of_eight: usize) -> Fleet {
         let lost_device_ms = (n as u64).wrapping_mul(7_919) % 600_000;
         Running { lost_device_ms, ..Running::new(format!("gang-{n:05}"), 0, vec![vec![id]]) }
     };
-    Fleet::new(tiling, all.collect(), taken.map(gang).collect())
+    Fleet::new(tiling.clone(), all.collect(), taken.map(gang).collect())
 }
 
 fn want(level: u8, pieces: u32, count: u32) -> Request {
@@ -79,7 +79,7 @@ fn making_room(criterion: &mut Criterion) {
     let half = fleet_of_halves();
     let budget = Budget { moves_max: 16, cost_device_ms_max: u64::MAX };
     for (what, request) in
-        [("a half", want(3, 1, 1)), ("a cube", want(4, 1, 1)), ("eight pairs", want(1, 1, 88))]
+        [("a half", want(3, 1, 1)), ("a cube", want(4, 1, 1)), ("88 pairs", want(1, 1, 88))]
     {
         let requests = [Request { may_preempt: true, ..request }];
         criterion.bench_function(&format!("victims for {what}, 144 cubes"), |bencher| {
@@ -102,7 +102,7 @@ fn fleet_of_halves() -> Fleet {
         let lost_device_ms = (n as u64).wrapping_mul(7_919) % 600_000;
         Running { lost_device_ms, ..Running::new(format!("gang-{n:05}"), 0, vec![vec![id]]) }
     };
-    Fleet::new(tiling, all.collect(), (0..POD * 3).map(gang).collect())
+    Fleet::new(tiling.clone(), all.collect(), (0..POD * 3).map(gang).collect())
 }
 
 criterion_group!(benches, yardstick, placing, making_room);

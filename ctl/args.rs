@@ -22,6 +22,7 @@ use crate::get::GetArgs;
 use crate::paint::When;
 use crate::run::RunArgs;
 use crate::simulate::SimulateArgs;
+use crate::slice::SliceArgs;
 use crate::status::StatusArgs;
 use crate::up::UpArgs;
 use crate::{server, trainer};
@@ -105,6 +106,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Runs a cluster and a trace of workloads in virtual time, with and without draining.
     Simulate(SimulateArgs),
+    /// Says where slices of TPUs would go, and what would have to make room.
+    Slice(SliceArgs),
     /// Looks at files of queues: what is wrong with them, or what they define.
     Config(ConfigArgs),
     /// Prints a completion script for a shell.

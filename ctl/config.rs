@@ -35,6 +35,8 @@ enum ConfigCommand {
 #[command(after_help = "\
 The files together are one configuration, in Kueue's own YAML. Nothing has to run.
 
+Notes say what else should be known, also what sluice-arbiter would refuse although a cluster takes it.
+
 Exit status: 64 if something is wrong, 0 otherwise: notes do not count.
 
 Examples:
@@ -62,7 +64,11 @@ pub(crate) fn config(global: &Global, args: &ConfigArgs) -> Result<u8, Failure> 
 }
 
 fn check(global: &Global, args: &CheckArgs) -> Result<u8, Failure> {
-    let found = queues::load(&args.files);
+    let mut found = queues::load(&args.files);
+    if let Ok(queues) = &mut found {
+        let unserved = queues::unserved(queues);
+        queues.notes.extend(unserved);
+    }
     let view = match &found {
         Ok(queues) => view::CheckView::of(queues),
         Err(problems) => view::CheckView::of_problems(problems),

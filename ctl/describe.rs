@@ -10,6 +10,7 @@ use clap::Args;
 
 pub(crate) use drain::{alternatives, timeline};
 pub(crate) use machine::node_parts;
+pub(crate) use workload::flavors_of;
 
 use crate::args::Global;
 use crate::connect::Arbiter;

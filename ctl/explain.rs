@@ -40,7 +40,7 @@ and their numbers; what was at risk, lost and saved, in seconds of one GPU; the 
 
 What could be different (--what-if, may be repeated; nothing is changed by asking):
   priority=N   nnodes=N   queue=NAME   resource:RESOURCE=N (per rank)   without=WORKLOAD
-  topology=required:LEVEL | preferred:LEVEL | unconstrained | none
+  topology=required=LEVEL | preferred=LEVEL | unconstrained | none
   quota:QUEUE/FLAVOR/RESOURCE=+N (or -N)   rule-off=RULE   rule-on=RULE
 
 Examples:
@@ -107,6 +107,13 @@ fn render(view: &ExplainView) -> String {
             None => "Who could make room".to_owned(),
         };
         sheet.section(&title).table(&titles, &rows);
+        if let Some(ms) = view.candidates.iter().find_map(|c| c.assumed_restart_ms) {
+            let note = format!(
+                "~ a restart is in it, assumed to take {}: none was measured yet",
+                span(ms)
+            );
+            sheet.lines(&note);
+        }
     }
     sections::ahead(&mut sheet, &view.workload);
     for drain in &view.drains {
@@ -147,6 +154,8 @@ fn why(sheet: &mut Sheet, view: &ExplainView) {
         .map(|(name, n)| format!("{} {}", n.saturating_mul(workload.nnodes.into()), safe(name)))
         .collect();
     sheet.field("Asks for", or_dash(&asked.join(", ")));
+    let given = workload.ranks.first().map(crate::describe::flavors_of).filter(|f| !f.is_empty());
+    sheet.optional("Flavor", given);
     let usage = view.queue.iter().filter(|_| view.quota.is_empty()).flat_map(|q| &q.usage);
     for usage in usage {
         if workload.resources.contains_key(&usage.resource) {
@@ -169,13 +178,14 @@ fn why(sheet: &mut Sheet, view: &ExplainView) {
 }
 
 fn candidate(candidate: &CandidateView) -> Vec<String> {
+    let assumed = if candidate.assumed_restart_ms.is_some() { "~" } else { "" };
     vec![
         if candidate.chosen { "*" } else { "" }.to_owned(),
         safe(&candidate.workload),
         candidate.priority.to_string(),
         candidate.devices.to_string(),
         device_seconds(candidate.at_risk_device_ms),
-        device_seconds(candidate.cost_device_ms),
+        format!("{}{assumed}", device_seconds(candidate.cost_device_ms)),
         safe(&candidate.reason.message),
     ]
 }

@@ -30,6 +30,7 @@ mod paint;
 mod run;
 mod server;
 mod simulate;
+mod slice;
 mod status;
 mod table;
 mod text;
@@ -96,6 +97,7 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::Unfreeze => done(control::unfreeze(global).await),
             Command::Demo(args) => demo::demo(global, args).await,
             Command::Simulate(args) => done(simulate::simulate(global, &args)),
+            Command::Slice(args) => slice::slice(global, &args),
             Command::Version => done(control::version(global).await),
             Command::Config(args) => config::config(global, &args),
             Command::Completion(args) => done(completion(&args)),

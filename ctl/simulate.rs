@@ -131,6 +131,7 @@ struct View<'a> {
 /// # Errors
 /// The input cannot be used, the simulation does not end, or the plot cannot be written.
 pub(crate) fn simulate(global: &Global, args: &SimulateArgs) -> Result<(), Failure> {
+    args.plot.as_deref().map_or(Ok(()), check_plot)?;
     let scenario = load(&args.file, &overrides(args)).map_err(|error| failure(&error))?;
     for warning in &scenario.warnings {
         eprintln!("warning: {}", safe(warning));
@@ -186,6 +187,15 @@ fn run(scenario: &Scenario, mode: Mode) -> Result<Run, Error> {
 /// CPU time that this process has used; 0 where the system does not say.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// Only an SVG file is written over, never by mistake what is simulated.
+fn check_plot(path: &Path) -> Result<(), Failure> {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
+        return Ok(());
+    }
+    let message = format!("--plot is \"{}\" but must end in .svg", path.display());
+    Err(Failure::usage(message).hint("the plot is an SVG picture, and replaces what is there"))
 }
 
 fn write_plot(path: &Path, svg: &str) -> Result<(), Failure> {

@@ -6,5 +6,6 @@ pub mod net;
 pub mod paths;
 pub mod queues;
 pub mod simulate;
+pub mod slices;
 pub mod telemetry;
 pub mod wire;

@@ -193,7 +193,7 @@ fn a_bad_what_if_is_refused_with_the_forms_that_there_are() {
         ("priority=high", "\"high\" is not a priority"),
         ("colour=red", "\"colour\" cannot be changed"),
         ("nnodes=0", "0 ranks; use 1 to"),
-        ("topology=rack", "required:LEVEL, preferred:LEVEL, unconstrained, none"),
+        ("topology=rack", "required=LEVEL, preferred=LEVEL, unconstrained, none"),
         ("quota:research=+1", "quota:QUEUE/FLAVOR/RESOURCE=+N"),
         ("rule-off=luck", "rules are lost-work, held-capacity"),
         // These only the arbiter can judge.

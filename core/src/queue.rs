@@ -61,6 +61,15 @@ impl Queues {
         self.named(name).or_else(|| self.local.get(name).and_then(|target| self.named(target)))
     }
 
+    /// The LocalQueues that `name`, which is no queue's whole name, may stand for, if they are several.
+    #[must_use]
+    pub fn ambiguous(&self, name: &QueueName) -> Vec<&QueueName> {
+        let is_meant = |local: &&QueueName| {
+            local.as_str().split_once('/').is_some_and(|(_, bare)| bare == name.as_str())
+        };
+        self.local.keys().filter(is_meant).collect()
+    }
+
     fn named(&self, name: &QueueName) -> Option<&ClusterQueue> {
         self.setup.queues.iter().find(|queue| queue.name.as_str() == name.as_str())
     }

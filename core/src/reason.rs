@@ -217,6 +217,9 @@ reasons! {
     /// No such queue.
     QueueUnknown { queue: QueueName, known: String } = "queue-unknown", "there is no queue {queue}; there are: {known}",
         hint "use one of these, or add the queue to the queues file";
+    /// A LocalQueue's name alone, which several namespaces use.
+    QueueAmbiguous { queue: QueueName, candidates: String } = "queue-ambiguous", "{queue} may be each of {candidates}",
+        hint "give the namespace too, as in one of these";
     /// Larger than the queue will ever allow.
     ExceedsQuota { queue: QueueName, resource: ResourceName, requested: u64, maximum: u64 } = "exceeds-quota",
         "the gang asks for {requested} {resource}; queue {queue} can never give more than {maximum}",
@@ -304,7 +307,7 @@ reasons! {
     /// An agent said no.
     AgentRefused { rank: u32, code: String, detail: String } = "agent-refused", "the agent of rank {rank} refused: {code}: {detail}";
     /// An agent did not answer.
-    ArmTimedOut { waited_ms: Ms, missing: u32 } = "arm-timed-out", "{missing} agents did not accept the order within {waited_ms:#}; no signal was sent";
+    ArmTimedOut { waited_ms: Ms, missing: u32 } = "arm-timed-out", "not all agents accepted the order within {waited_ms:#} (missing: {missing}); no signal was sent";
     /// Checkpoint verified.
     CheckpointDurable { step: u64, bytes: u64 } = "checkpoint-durable", "checkpoint of step {step} ({bytes} bytes) was found complete from outside";
     /// The last checkpoint is the one to resume from.
@@ -354,10 +357,10 @@ reasons! {
     /// Kill switch.
     Frozen { why: String } = "frozen", "decisions are frozen: {why}", hint "sluice unfreeze";
     /// Most agents vanished at once.
-    MostAgentsSilent { silent: u32, known: u32 } = "most-agents-silent", "{silent} of {known} agents are silent: no new decision until more than half are back",
+    MostAgentsSilent { silent: u32, known: u32 } = "most-agents-silent", "most agents are silent ({silent} of {known}): no new decision until more than half are back",
         hint "look at the network between the nodes and the arbiter before anything else";
     /// After a restart.
-    Recovering { missing: u32 } = "recovering", "the arbiter has restarted and waits for {missing} agents that have running workers";
+    Recovering { missing: u32 } = "recovering", "the arbiter has restarted and waits for agents that have running workers (missing: {missing})";
     /// Decisions go on.
     Unfrozen = "unfrozen", "decisions are made again";
 

@@ -19,6 +19,8 @@ pub(super) fn node(node: &NodeView) -> String {
     sheet.field("Node uid", or_dash(node.node_uid.as_deref().unwrap_or_default()));
     sheet.field("Boot id", or_dash(node.boot_id.as_deref().unwrap_or_default()));
     sheet.field("Simulated", yes(node.simulated));
+    let labels = node.labels.iter().map(|(key, value)| safe(&format!("{key}={value}")));
+    sheet.field("Labels", or_dash(&labels.collect::<Vec<_>>().join(", ")));
     node_parts(&mut sheet, node);
     sheet.finish()
 }
@@ -203,9 +205,10 @@ pub(super) fn queue(queue: &QueueView) -> String {
         .iter()
         .map(|u| {
             let limit = u.borrowing_limit.map_or_else(|| NOTHING.to_owned(), |l| l.to_string());
-            vec![safe(&u.resource), u.used.to_string(), u.nominal_words(), limit]
+            vec![safe(&u.flavor), safe(&u.resource), u.used.to_string(), u.nominal_words(), limit]
         })
         .collect();
-    sheet.section("Quota").table(&["RESOURCE", "USED", "NOMINAL", "BORROWING LIMIT"], &rows);
+    let titles = ["FLAVOR", "RESOURCE", "USED", "NOMINAL", "BORROWING LIMIT"];
+    sheet.section("Quota").table(&titles, &rows);
     sheet.finish()
 }

@@ -18,36 +18,36 @@ fn a_workload_in_full() {
     check(
         &Item::Workload(Box::new(view)),
         &expect![[r#"
-        Name:            train
-        Queue:           default
-        Priority:        0
-        Phase:           Running
-        Reason:          all ranks run (start number 2) [started]
-        Since:           1 min 30 s ago (2027-01-15T07:58:30Z)
-        Submitted:       10 min 0 s ago (2027-01-15T07:50:00Z)
-        Running:         1 min 30 s ago (2027-01-15T07:58:30Z)
-        Waited:          30.0 s
-        Start:           number 2
-        Asks for:        2 nvidia.com/gpu
-        Last drain:      drain-1
-        Drain deadline:  the arbiter's default
-        Command:         python train.py
+            Name:            train
+            Queue:           default
+            Priority:        0
+            Phase:           Running
+            Reason:          all ranks run (start number 2) [started]
+            Since:           1 min 30 s ago (2027-01-15T07:58:30Z)
+            Submitted:       10 min 0 s ago (2027-01-15T07:50:00Z)
+            Running:         1 min 30 s ago (2027-01-15T07:58:30Z)
+            Waited:          30.0 s
+            Start:           number 2
+            Asks for:        2 nvidia.com/gpu
+            Last drain:      drain-1
+            Drain deadline:  the arbiter's default
+            Command:         python train.py
 
-        Ranks
-          RANK   NODE    DEVICES                   STARTED   EXIT   LAUNCHER     PRESENT   MAY RUN ON
-          0      gpu-7   sim-gpu-7-0,sim-gpu-7-1   yes       -      host-1-abc   yes       gpu-7
+            Ranks
+              RANK   NODE    DEVICES                   FLAVOR   STARTED   EXIT   LAUNCHER     PRESENT   MAY RUN ON
+              0      gpu-7   sim-gpu-7-0,sim-gpu-7-1   l4       yes       -      host-1-abc   yes       gpu-7
 
-        Checkpoints
-          Directory:      /data/ckpt (format auto)
-          Newest:         step 40, 12.0 s old: /data/ckpt/checkpoint-40 (3.0 MiB, 5 files, complete by trainer_state.json, local-complete)
-          Resumes from:   step 40
-          Save signal:    10
-          Step takes:     250 ms
-          Saved every:    unknown
-          Save takes:     unknown
-          Restart takes:  unknown
-          Drains:         1 within the last hour
-    "#]],
+            Checkpoints
+              Directory:      /data/ckpt (format auto)
+              Newest:         step 40, 12.0 s old: /data/ckpt/checkpoint-40 (3.0 MiB, 5 files, complete by trainer_state.json, local-complete)
+              Resumes from:   step 40
+              Save signal:    10
+              Step takes:     250 ms
+              Saved every:    unknown
+              Save takes:     unknown
+              Restart takes:  unknown
+              Drains:         1 within the last hour
+        "#]],
     );
 }
 
@@ -100,29 +100,30 @@ fn a_node_in_full() {
     check(
         &Item::Node(Box::new(NodeView::of(&fixtures::node(true)))),
         &expect![[r#"
-        Name:           gpu-7
-        Status:         Connected
-        Reason:         the agent is connected [node-connected]
-        Last heard of:  300 ms ago
-        Agent version:  0.1.0
-        Node uid:       uid-1
-        Boot id:        0f3c9a2e-boot
-        Simulated:      yes
+            Name:           gpu-7
+            Status:         Connected
+            Reason:         the agent is connected [node-connected]
+            Last heard of:  300 ms ago
+            Agent version:  0.1.0
+            Node uid:       uid-1
+            Boot id:        0f3c9a2e-boot
+            Simulated:      yes
+            Labels:         example.com/rack=r1
 
-        Devices
-          NAME          INDEX   KIND        HEALTH    AGE     SOURCE      PIDS   WHY
-          sim-gpu-7-0   0       nvidia-l4   Healthy   400ms   simulated   4711   -
-          sim-gpu-7-1   1       nvidia-l4   Healthy   400ms   simulated   4711   -
+            Devices
+              NAME          INDEX   KIND        HEALTH    AGE     SOURCE      PIDS   WHY
+              sim-gpu-7-0   0       nvidia-l4   Healthy   400ms   simulated   4711   -
+              sim-gpu-7-1   1       nvidia-l4   Healthy   400ms   simulated   4711   -
 
-        Volumes
-          NAME      KIND   SIZE      READ-AHEAD   READ/S    WRITE/S   BUSY    AGE     MOUNT
-          nvme0n1   disk   1.0 TiB   128 KiB      300 MiB   0 B       42.5%   800ms   /data
+            Volumes
+              NAME      KIND   SIZE      READ-AHEAD   READ/S    WRITE/S   BUSY    AGE     MOUNT
+              nvme0n1   disk   1.0 TiB   128 KiB      300 MiB   0 B       42.5%   800ms   /data
 
-        Workers
-          train/2/0: Running for 1 min 30 s, pid 4711, 1 process, devices sim-gpu-7-0
-            newest checkpoint: step 40, 12.0 s old: /data/ckpt/checkpoint-40 (3.0 MiB, 5 files, complete by trainer_state.json, local-complete)
-            step takes unknown, saved every unknown, save takes unknown
-    "#]],
+            Workers
+              train/2/0: Running for 1 min 30 s, pid 4711, 1 process, devices sim-gpu-7-0
+                newest checkpoint: step 40, 12.0 s old: /data/ckpt/checkpoint-40 (3.0 MiB, 5 files, complete by trainer_state.json, local-complete)
+                step takes unknown, saved every unknown, save takes unknown
+        "#]],
     );
 }
 
@@ -193,16 +194,16 @@ fn a_queue_in_full() {
     check(
         &Item::Queue(QueueView::of(&fixtures::queue())),
         &expect![[r#"
-        Name:          default
-        Cohort:        -
-        Local queues:  -
-        May preempt:   yes
-        Waiting:       1
-        Admitted:      1
+            Name:          default
+            Cohort:        -
+            Local queues:  -
+            May preempt:   yes
+            Waiting:       1
+            Admitted:      1
 
-        Quota
-          RESOURCE         USED   NOMINAL   BORROWING LIMIT
-          nvidia.com/gpu   2      4         -
-    "#]],
+            Quota
+              FLAVOR    RESOURCE         USED   NOMINAL   BORROWING LIMIT
+              default   nvidia.com/gpu   2      4         -
+        "#]],
     );
 }

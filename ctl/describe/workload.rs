@@ -34,8 +34,17 @@ pub(super) fn sheet(workload: &WorkloadView) -> String {
     sheet.field("Command", or_dash(&workload.command.join(" ")));
 
     let rows: Vec<Vec<String>> = workload.ranks.iter().map(rank).collect();
-    let titles =
-        ["RANK", "NODE", "DEVICES", "STARTED", "EXIT", "LAUNCHER", "PRESENT", "MAY RUN ON"];
+    let titles = [
+        "RANK",
+        "NODE",
+        "DEVICES",
+        "FLAVOR",
+        "STARTED",
+        "EXIT",
+        "LAUNCHER",
+        "PRESENT",
+        "MAY RUN ON",
+    ];
     sheet.section("Ranks").table(&titles, &rows);
     checkpoints(&mut sheet, workload);
     sheet.finish()
@@ -46,12 +55,21 @@ fn rank(rank: &RankView) -> Vec<String> {
         rank.rank.to_string(),
         or_dash(rank.node.as_deref().unwrap_or_default()),
         or_dash(&rank.devices.join(",")),
+        or_dash(&flavors_of(rank)),
         yes(rank.started),
         or_dash(&rank.exit.map(crate::view::workload::ExitView::words).unwrap_or_default()),
         or_dash(&rank.launcher),
         yes(rank.attached),
         or_dash(&rank.nodes.join(",")),
     ]
+}
+
+/// The flavors that it was given, each once.
+pub(crate) fn flavors_of(rank: &RankView) -> String {
+    let mut flavors: Vec<&str> = rank.flavors.values().map(String::as_str).collect();
+    flavors.sort_unstable();
+    flavors.dedup();
+    flavors.join(",")
 }
 
 fn checkpoints(sheet: &mut Sheet, workload: &WorkloadView) {

@@ -73,6 +73,7 @@ fn a_workload_that_waits() {
         cost_device_ms: 12_300,
         chosen,
         reason: Some(fixtures::reason("x", why, "")),
+        assumed_restart_ms: chosen.then_some(60_000),
     };
     let answer = pb::ExplainResponse {
         workload: Some(fixtures::pending()),
@@ -115,9 +116,10 @@ fn a_workload_that_waits() {
                   a3       1       NoFit   1 more needed
 
             Who could make room
-                  WORKLOAD   PRIORITY   DEVICES   AT RISK      COST         WHY
-              *   train      0          2         10.3 GPU-s   12.3 GPU-s   draining it loses least work
-                  other      0          2         10.3 GPU-s   12.3 GPU-s   its priority 9 is not below -5
+                  WORKLOAD   PRIORITY   DEVICES   AT RISK      COST          WHY
+              *   train      0          2         10.3 GPU-s   12.3 GPU-s~   draining it loses least work
+                  other      0          2         10.3 GPU-s   12.3 GPU-s    its priority 9 is not below -5
+              ~ a restart is in it, assumed to take 1 min 0 s: none was measured yet
 
             Ahead of it
               1: other
@@ -142,53 +144,54 @@ fn a_workload_that_was_drained() {
     check(
         &answer,
         &expect![[r#"
-        Workload train in queue default with priority 0: Running for 1 min 30 s on gpu-7
+            Workload train in queue default with priority 0: Running for 1 min 30 s on gpu-7
 
-        Why
-          Reason:        all ranks run (start number 2) [started]
-          Asks for:      2 nvidia.com/gpu
-          Quota:         2 of 4 nvidia.com/gpu are in use
-          Waited:        30.0 s
-          Resumes from:  step 40
+            Why
+              Reason:        all ranks run (start number 2) [started]
+              Asks for:      2 nvidia.com/gpu
+              Flavor:        l4
+              Quota:         2 of 4 nvidia.com/gpu are in use
+              Waited:        30.0 s
+              Resumes from:  step 40
 
-        Drain drain-1: it made room for serve, 5 min 0 s ago
-          State:  RESUMED by SIGNAL
-          Cause:  serve (priority 100) needs the devices
-          Cost:   24.0 GPU-s were at risk, 0.4 GPU-s lost, 23.6 GPU-s saved, 3.0 GPU-s idle; the restart took 2.1 s
-          Saved:  step 40 in /data/ckpt/checkpoint-40
+            Drain drain-1: it made room for serve, 5 min 0 s ago
+              State:  RESUMED by SIGNAL
+              Cause:  serve (priority 100) needs the devices
+              Cost:   24.0 GPU-s were at risk, 0.4 GPU-s lost, 23.6 GPU-s saved, 3.0 GPU-s idle; the restart took 2.1 s
+              Saved:  step 40 in /data/ckpt/checkpoint-40
 
-              MODE     FREES IN   LOSES        WHY
-          *   SIGNAL   1.5 s      0.4 GPU-s    loses least
-              KILL     200 ms     24.0 GPU-s   would lose more
+                  MODE     FREES IN   LOSES        WHY
+              *   SIGNAL   1.5 s      0.4 GPU-s    loses least
+                  KILL     200 ms     24.0 GPU-s   would lose more
 
-          AFTER    STATE     WHY
-          +0 ms    PLANNED   it was the cheapest choice
-          +1.0 s   SAVING    every agent may act (SIGNAL)
-          +3.0 s   DURABLE   checkpoint of step 40 was found complete
+              AFTER    STATE     WHY
+              +0 ms    PLANNED   it was the cheapest choice
+              +1.0 s   SAVING    every agent may act (SIGNAL)
+              +3.0 s   DURABLE   checkpoint of step 40 was found complete
 
-        Decisions
-          (3 older ones: -o json shows all)
-          AGO     KIND    IN   WHY
-          9m56s   drain   -    because [all-armed]
-          9m55s   drain   -    because [all-armed]
-          9m54s   drain   -    because [all-armed]
-          9m53s   drain   -    because [all-armed]
-          9m52s   drain   -    because [all-armed]
-          9m51s   drain   -    because [all-armed]
-          9m50s   drain   -    because [all-armed]
-          9m49s   drain   -    because [all-armed]
-          9m48s   drain   -    because [all-armed]
-          9m47s   drain   -    because [all-armed]
-          9m46s   drain   -    because [all-armed]
-          9m45s   drain   -    because [all-armed]
-          9m44s   drain   -    because [all-armed]
-          9m43s   drain   -    because [all-armed]
-          9m42s   drain   -    because [all-armed]
-          9m41s   drain   -    because [all-armed]
-          9m40s   drain   -    because [all-armed]
-          9m39s   drain   -    because [all-armed]
-          9m38s   drain   -    because [all-armed]
-          9m37s   drain   -    because [all-armed]
-    "#]],
+            Decisions
+              (3 older ones: -o json shows all)
+              AGO     KIND    IN   WHY
+              9m56s   drain   -    because [all-armed]
+              9m55s   drain   -    because [all-armed]
+              9m54s   drain   -    because [all-armed]
+              9m53s   drain   -    because [all-armed]
+              9m52s   drain   -    because [all-armed]
+              9m51s   drain   -    because [all-armed]
+              9m50s   drain   -    because [all-armed]
+              9m49s   drain   -    because [all-armed]
+              9m48s   drain   -    because [all-armed]
+              9m47s   drain   -    because [all-armed]
+              9m46s   drain   -    because [all-armed]
+              9m45s   drain   -    because [all-armed]
+              9m44s   drain   -    because [all-armed]
+              9m43s   drain   -    because [all-armed]
+              9m42s   drain   -    because [all-armed]
+              9m41s   drain   -    because [all-armed]
+              9m40s   drain   -    because [all-armed]
+              9m39s   drain   -    because [all-armed]
+              9m38s   drain   -    because [all-armed]
+              9m37s   drain   -    because [all-armed]
+        "#]],
     );
 }

@@ -177,6 +177,9 @@ fn json_has_units_and_a_version() {
                     "sim-gpu-7-0",
                     "sim-gpu-7-1"
                   ],
+                  "flavors": {
+                    "nvidia.com/gpu": "l4"
+                  },
                   "started": true,
                   "exit": null
                 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use nix::sys::signal::Signal;
 
+use sluice::queues::Quantity;
 use sluice::wire::{checkpoint as wire, pb};
 use sluice_core::id::{NodeName, QueueName, ResourceName, WorkloadName};
 use sluice_core::kueue::workload::TopologyMode;
@@ -53,7 +54,8 @@ pub(crate) struct RunArgs {
     /// Higher goes first and may preempt lower.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_name = "NUMBER")]
     priority: i32,
-    /// What each rank needs; may be repeated. Without it: nvidia.com/gpu=1.
+    /// What each rank needs; may be repeated. Whole units: devices, CPUs, bytes, also as in memory=16Gi. Without it:
+    /// nvidia.com/gpu=1.
     #[arg(long = "resource", value_name = "NAME=COUNT", value_parser = parse_resource)]
     resources: Vec<(ResourceName, u64)>,
     /// Name of the workload. Without it: the command's name and five random characters.
@@ -219,7 +221,7 @@ impl RunArgs {
 }
 
 fn parse_topology(text: &str) -> Result<TopologyMode, String> {
-    let (mode, level) = text.split_once('=').unwrap_or((text, ""));
+    let (mode, level) = text.split_once(['=', ':']).unwrap_or((text, ""));
     match (mode, level) {
         ("required", level) if !level.is_empty() => Ok(TopologyMode::Required(level.to_owned())),
         ("preferred", level) if !level.is_empty() => Ok(TopologyMode::Preferred(level.to_owned())),
@@ -290,13 +292,16 @@ fn checkpoint_dir(dir: &Path) -> Result<String, Failure> {
 }
 
 fn parse_resource(text: &str) -> Result<(ResourceName, u64), String> {
-    let expected = "expected NAME=COUNT such as nvidia.com/gpu=2";
+    let expected = "expected NAME=COUNT such as nvidia.com/gpu=2 or memory=16Gi";
     let (name, count) = text.split_once('=').ok_or(expected)?;
     let name = name.parse().map_err(|e: sluice_core::id::NameError| e.to_string())?;
-    match count.parse() {
-        Ok(count) if count > 0 => Ok((name, count)),
-        Ok(_) => Err(format!("the count is 0; {expected}")),
-        Err(_) => Err(format!("{count:?} is not a whole number; {expected}")),
+    let quantity = Quantity::parse(count).and_then(|quantity| quantity.count(1));
+    let amount = quantity.map_err(|error| format!("{count:?} {error}; {expected}"))?;
+    match u64::try_from(amount.value) {
+        Ok(whole) if whole > 0 && amount.is_exact => Ok((name, whole)),
+        Ok(0) => Err(format!("the count is 0; {expected}")),
+        // A part of a CPU or of a device cannot be asked for here.
+        Ok(_) | Err(_) => Err(format!("{count:?} is not a whole number; {expected}")),
     }
 }
 

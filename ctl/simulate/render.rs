@@ -36,7 +36,7 @@ pub(super) fn table(scenario: &Scenario, runs: &[Run], by: Option<By>, is_wide: 
         row
     });
     text.push_str(&columns(&titles, &rows.collect::<Vec<_>>()));
-    text.push_str(&never_admitted(runs));
+    text.push_str(&never_admitted(scenario, runs));
     if let Some(by) = by {
         text.push('\n');
         text.push_str(&groups(measured, runs, by, is_wide));
@@ -81,10 +81,13 @@ fn rows(measured: &Measured) -> Vec<(String, Show)> {
         row("until the last ended", |s| span(s.makespan_ms)),
         row("utilisation", |s| percent(s.total.utilisation_permille)),
         row("useful work, of all capacity", |s| percent(s.total.useful_permille)),
-        row("waiting, mean", |s| span(s.total.waiting.mean_ms)),
-        row("waiting, 95 of 100 below", |s| span(s.total.waiting.p95_ms)),
-        row("waiting, longest", |s| span(s.total.waiting.max_ms)),
-        row("arrival to end, mean", |s| span(s.total.turnaround_mean_ms)),
+        row("waiting, mean", |s| waited(&s.total, s.total.waiting.mean_ms)),
+        row("waiting, 95 of 100 below", |s| waited(&s.total, s.total.waiting.p95_ms)),
+        row("waiting, longest", |s| waited(&s.total, s.total.waiting.max_ms)),
+        row("arrival to end, mean", |s| match s.total.finished {
+            0 => NOTHING.to_owned(),
+            _ => span(s.total.turnaround_mean_ms),
+        }),
         row("preemptions", |s| s.total.preemptions.to_string()),
         hours("lost", |f| f.lost_device_ms),
         hours("  work done again", |f| f.lost_work_device_ms),
@@ -95,6 +98,11 @@ fn rows(measured: &Measured) -> Vec<(String, Show)> {
     ]
 }
 
+/// A waiting time; nothing where nobody was ever admitted.
+fn waited(figures: &Figures, ms: u64) -> String {
+    if figures.admissions == 0 { NOTHING.to_owned() } else { span(ms) }
+}
+
 fn saved(summary: &Summary) -> String {
     match summary.mode {
         Mode::Kill => NOTHING.to_owned(),
@@ -102,16 +110,23 @@ fn saved(summary: &Summary) -> String {
     }
 }
 
-fn never_admitted(runs: &[Run]) -> String {
-    let mut text = String::new();
+fn never_admitted(scenario: &Scenario, runs: &[Run]) -> String {
+    let mut lines = Vec::new();
     for run in runs {
-        for (reason, count) in &run.summary.never_admitted {
-            let mode = run.summary.mode.name();
-            text.push_str(&dim(&format!("{mode}: {count} were never admitted: {reason}")));
-            text.push('\n');
+        let summary = &run.summary;
+        for (reason, number) in &summary.never_admitted {
+            let names = summary.never_admitted_names.get(reason).map_or(&[][..], Vec::as_slice);
+            let more = if *number > names.len() as u64 { ", …" } else { "" };
+            let names = safe(&names.join(", "));
+            let mode = summary.mode.name();
+            lines.push(format!("{mode}: never admitted: {number} ({names}{more}): {reason}"));
         }
     }
-    text
+    if !lines.is_empty() && scenario.setup.nodes.is_empty() {
+        let help = "There are no nodes. Flavors with a topology need some: see \"nodes\" in docs/simulate.md, or --nodes.";
+        lines.push(help.to_owned());
+    }
+    lines.iter().map(|line| format!("{}\n", dim(line))).collect()
 }
 
 fn groups(measured: &Measured, runs: &[Run], by: By, is_wide: bool) -> String {
@@ -155,8 +170,8 @@ fn group(mode: Mode, group: &Group, is_wide: bool) -> Vec<String> {
         safe(&group.name),
         mode.name().to_owned(),
         format!("{}/{}", figures.finished, figures.workloads),
-        span(figures.waiting.mean_ms),
-        span(figures.waiting.p95_ms),
+        waited(figures, figures.waiting.mean_ms),
+        waited(figures, figures.waiting.p95_ms),
         figures.preemptions.to_string(),
         percent(figures.utilisation_permille),
         device_hours(figures.lost_device_ms),
@@ -164,8 +179,8 @@ fn group(mode: Mode, group: &Group, is_wide: bool) -> Vec<String> {
     ];
     if is_wide {
         row.extend([
-            span(figures.waiting.p50_ms),
-            span(figures.waiting.max_ms),
+            waited(figures, figures.waiting.p50_ms),
+            waited(figures, figures.waiting.max_ms),
             span(figures.turnaround_mean_ms),
             figures.admissions.to_string(),
             device_hours(figures.useful_device_ms),

@@ -148,3 +148,29 @@ fn flags_of_a_bare_trace_have_bounds() {
     assert_eq!(overrides.nodes, Some(PlainNodes { count: 3, gpus_per_node: 4 }));
     assert_eq!((overrides.seed, overrides.policy), (Some(9), None));
 }
+
+#[test]
+fn a_plot_is_written_only_to_a_picture() {
+    let message = |file: &str| check_plot(Path::new(file)).err().map(|e| e.to_string());
+    assert_eq!(message("result.svg"), None);
+    assert_eq!(message("dir/Result.SVG"), None);
+    for file in ["jobs.csv", "svg", "cluster.yaml"] {
+        let message = message(file).expect(file);
+        assert!(message.contains("must end in .svg"), "{message}");
+    }
+}
+
+#[test]
+fn those_never_admitted_are_named_and_have_not_waited_no_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("jobs.csv");
+    let trace = "name,arrival_ms,duration_ms,nvidia.com/gpu\nhuge,0,1000,64\nvast,0,1000,32\n";
+    std::fs::write(&path, trace).unwrap();
+    let args = arguments(&[path.to_str().unwrap(), "--nodes", "1", "--mode", "drain"]);
+    let scenario = load(&path, &overrides(&args)).unwrap();
+    let runs = [run(&scenario, Mode::Drain).unwrap()];
+    let text = crate::paint::resolve(&render::table(&scenario, &runs, None, false), false);
+    assert!(text.contains("never admitted: 2 (huge, vast)"), "{text}");
+    let waiting = text.lines().find(|line| line.starts_with("waiting, mean")).unwrap();
+    assert_eq!(waiting.split_whitespace().last(), Some("-"), "{waiting}");
+}

@@ -113,6 +113,8 @@ pub(crate) struct CandidateView {
     pub(crate) at_risk_device_ms: u64,
     /// What choosing it would cost: work lost and restart together.
     pub(crate) cost_device_ms: u64,
+    /// How long its restart is assumed to take in that; `null` if one was measured.
+    pub(crate) assumed_restart_ms: Option<u64>,
     /// Whether it would be chosen.
     pub(crate) chosen: bool,
     /// Why, or why not.
@@ -215,6 +217,7 @@ impl CandidateView {
             devices: candidate.devices,
             at_risk_device_ms: candidate.at_risk_device_ms,
             cost_device_ms: candidate.cost_device_ms,
+            assumed_restart_ms: candidate.assumed_restart_ms,
             chosen: candidate.chosen,
             reason: ReasonView::of(candidate.reason.as_ref()),
         }

@@ -51,7 +51,7 @@ pub(crate) fn running() -> pb::Workload {
     let assignment = pb::Assignment {
         node: "gpu-7".to_owned(),
         devices: ["sim-gpu-7-0", "sim-gpu-7-1"].map(str::to_owned).to_vec(),
-        ..pb::Assignment::default()
+        flavors: [("nvidia.com/gpu".to_owned(), "l4".to_owned())].into(),
     };
     let member = pb::Member {
         rank: 0,
@@ -223,6 +223,7 @@ pub(crate) fn node(connected: bool) -> pb::NodeSummary {
         volumes: vec![volume],
         workers: vec![worker],
         simulated: true,
+        labels: [("example.com/rack".to_owned(), "r1".to_owned())].into(),
         ..pb::NodeReport::default()
     };
     let reason = if connected {

@@ -2,6 +2,8 @@
 
 mod volume;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use sluice::wire::pb;
 
@@ -31,6 +33,8 @@ pub(crate) struct NodeView {
     pub(crate) boot_id: Option<String>,
     /// Whether any of its accelerators is simulated.
     pub(crate) simulated: bool,
+    /// Its labels, by which flavors and topologies know it.
+    pub(crate) labels: BTreeMap<String, String>,
     /// Its accelerators.
     pub(crate) devices: Vec<DeviceView>,
     /// Its block devices.
@@ -174,6 +178,7 @@ impl NodeView {
             node_uid: non_empty(&report.node_uid),
             boot_id: non_empty(&report.boot_id),
             simulated: report.simulated,
+            labels: report.labels.clone().into_iter().collect(),
             devices: report.devices.iter().map(|d| DeviceView::of(d, &report.node)).collect(),
             volumes: report.volumes.iter().map(|v| VolumeView::of(v, &report.node)).collect(),
             workers: report.workers.iter().map(WorkerView::of).collect(),

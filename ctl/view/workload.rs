@@ -80,6 +80,8 @@ pub(crate) struct RankView {
     pub(crate) node: Option<String>,
     /// The devices there.
     pub(crate) devices: Vec<String>,
+    /// The flavors whose quota it uses, by resource; none while it waits.
+    pub(crate) flavors: BTreeMap<String, String>,
     /// Whether its worker has been seen.
     pub(crate) started: bool,
     /// How that ended; `null` while it has not.
@@ -178,6 +180,9 @@ impl RankView {
             nodes: member.nodes.clone(),
             node: assignment.map(|a| a.node.clone()),
             devices: assignment.map(|a| a.devices.clone()).unwrap_or_default(),
+            flavors: assignment
+                .map(|a| a.flavors.clone().into_iter().collect())
+                .unwrap_or_default(),
             started: member.started,
             exit: member.exit.map(|e| ExitView { code: e.code, signal: e.signal }),
         }

@@ -175,6 +175,8 @@ pub enum NoteKind {
     PreemptionPolicyIgnored,
     /// Nodes that do not say how many pods they take.
     PodsAssumed,
+    /// An arbiter without Kubernetes does not serve it.
+    NotServed,
 }
 
 impl NoteKind {
@@ -194,6 +196,7 @@ impl NoteKind {
             Self::LoneCohort => "lone-cohort",
             Self::PreemptionPolicyIgnored => "preemption-policy-ignored",
             Self::PodsAssumed => "pods-assumed",
+            Self::NotServed => "not-served",
         }
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use sluice_core::id::QueueName;
 use sluice_core::kueue::model::{ClusterQueue, NamespaceSelector, StopPolicy};
+use sluice_core::kueue::snapshot::Setup;
 use sluice_core::queue;
 
-use super::{LocalQueue, Problems, Queues, Source, parse_all};
+use super::{LocalQueue, Note, NoteKind, Problems, Queues, Source, parse_all};
 
 /// Why an arbiter cannot serve a configuration.
 #[derive(Debug, thiserror::Error)]
@@ -28,42 +29,60 @@ pub enum Unserved {
 pub fn served(name: &str, source: String) -> Result<queue::Queues, Unserved> {
     let file = Source { name: Arc::from(name), text: source.clone() };
     let Queues { mut setup, local_queues, .. } = parse_all(&[file])?;
-    if setup.queues.is_empty() {
-        return Err(refuse("there is no ClusterQueue in it; add one, or leave --queues out"));
-    }
-    for queue in &setup.queues {
-        check(queue)?;
+    if let Some(why) = obstacles(&setup, &local_queues).into_iter().next() {
+        return Err(Unserved::Feature(why));
     }
     setup.nodes.clear();
     let local = names(&local_queues)?;
     Ok(queue::Queues { source, setup, local })
 }
 
-fn refuse(why: &str) -> Unserved {
-    Unserved::Feature(why.to_owned())
+/// Why an arbiter that has no cluster would not serve these queues, each as a note.
+#[must_use]
+pub fn unserved(queues: &Queues) -> Vec<Note> {
+    let note = |why: String| {
+        let message = format!("sluice-arbiter without Kubernetes refuses this: {why}");
+        Note { kind: NoteKind::NotServed, place: None, message }
+    };
+    obstacles(&queues.setup, &queues.local_queues).into_iter().map(note).collect()
 }
 
-fn check(queue: &ClusterQueue) -> Result<(), Unserved> {
+/// What counts on something that only a cluster has.
+fn obstacles(setup: &Setup, local_queues: &[LocalQueue]) -> Vec<String> {
+    let mut why = Vec::new();
+    if setup.queues.is_empty() {
+        why.push("there is no ClusterQueue in it; add one, or leave --queues out".to_owned());
+    }
+    why.extend(setup.queues.iter().flat_map(obstacles_of));
+    let stopped = local_queues.iter().filter(|local| local.stop != StopPolicy::None);
+    why.extend(stopped.map(|local| {
+        format!(
+            "LocalQueue \"{}/{}\": spec.stopPolicy is set, but LocalQueues are not stopped one by one here; \
+             stop its ClusterQueue, or remove the LocalQueue",
+            local.namespace, local.name
+        )
+    }));
+    why
+}
+
+fn obstacles_of(queue: &ClusterQueue) -> Vec<String> {
     let name = &queue.name;
+    let mut why = Vec::new();
     match &queue.namespaces {
         NamespaceSelector::Matching(requirements) if requirements.is_empty() => {}
-        NamespaceSelector::Matching(_) => {
-            return Err(Unserved::Feature(format!(
-                "ClusterQueue \"{name}\": spec.namespaceSelector is set, but there are no namespaces here; write {{}}, which means all"
-            )));
-        }
-        NamespaceSelector::Nobody => {
-            return Err(Unserved::Feature(format!(
-                "ClusterQueue \"{name}\": spec.namespaceSelector is absent, which means nobody; write {{}}, which means all"
-            )));
-        }
+        NamespaceSelector::Matching(_) => why.push(format!(
+            "ClusterQueue \"{name}\": spec.namespaceSelector is set, but there are no namespaces here; write {{}}, which means all"
+        )),
+        NamespaceSelector::Nobody => why.push(format!(
+            "ClusterQueue \"{name}\": spec.namespaceSelector is absent, which means nobody; write {{}}, which means all"
+        )),
     }
     if !queue.checks.is_empty() {
-        return Err(Unserved::Feature(format!(
+        why.push(format!(
             "ClusterQueue \"{name}\" has admission checks, but nobody answers them here; remove them"
-        )));
+        ));
     }
-    Ok(())
+    why
 }
 
 /// The names by which workloads ask for a local queue: with its namespace, and without it where that is clear.
@@ -75,12 +94,6 @@ fn names(local_queues: &[LocalQueue]) -> Result<BTreeMap<QueueName, QueueName>, 
     let mut names = BTreeMap::new();
     for local in local_queues {
         let full = format!("{}/{}", local.namespace, local.name);
-        if local.stop != StopPolicy::None {
-            return Err(Unserved::Feature(format!(
-                "LocalQueue \"{full}\": spec.stopPolicy is set, but LocalQueues are not stopped one by one here; \
-                 stop its ClusterQueue, or remove the LocalQueue"
-            )));
-        }
         let name = |text: &str| {
             text.parse::<QueueName>().map_err(|error| Unserved::Feature(error.to_string()))
         };
@@ -95,7 +108,7 @@ fn names(local_queues: &[LocalQueue]) -> Result<BTreeMap<QueueName, QueueName>, 
 
 #[cfg(test)]
 mod tests {
-    use super::served;
+    use super::{Source, parse_all, served, unserved};
 
     const QUEUE: &str = "
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -157,5 +170,21 @@ spec: {clusterQueue: research}
             ),
             r#"LocalQueue "team/lq": spec.stopPolicy is set, but LocalQueues are not stopped one by one here; stop its ClusterQueue, or remove the LocalQueue"#
         );
+    }
+
+    #[test]
+    fn everything_that_would_be_refused_is_noted_before() {
+        let text = QUEUE.replace("  namespaceSelector: {}\n", "").replace(
+            "spec: {clusterQueue: research}",
+            "spec: {clusterQueue: research, stopPolicy: Hold}",
+        );
+        let file = Source { name: "f".into(), text };
+        let notes = unserved(&parse_all(&[file]).unwrap());
+        let messages: Vec<&str> = notes.iter().map(|note| note.message.as_str()).collect();
+        assert_eq!(messages.len(), 2, "{messages:?}");
+        assert!(messages[0].contains("spec.namespaceSelector is absent"), "{messages:?}");
+        assert!(messages[1].contains("LocalQueue \"team/lq\""), "{messages:?}");
+        let file = Source { name: "f".into(), text: QUEUE.to_owned() };
+        assert_eq!(unserved(&parse_all(&[file]).unwrap()), []);
     }
 }

@@ -8,6 +8,9 @@ use sluice_core::kueue::name::QueueName;
 use super::scenario::{Job, Measured, Mode, PolicyName, Scenario};
 use super::tally::{Fate, Outcome};
 
+/// Most workloads that are named for one reason.
+const NAMES_MAX: usize = 8;
+
 /// What came of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
@@ -26,6 +29,8 @@ pub struct Summary {
     pub fairness_permille: u64,
     /// Why workloads that were never admitted wait, with how many do.
     pub never_admitted: BTreeMap<&'static str, u64>,
+    /// The first of them by reason, at most 8 of each.
+    pub never_admitted_names: BTreeMap<&'static str, Vec<String>>,
     /// Everything together.
     pub total: Figures,
     /// Per class, by name.
@@ -107,12 +112,17 @@ impl Summary {
             by_queue.entry(&queue.name).or_default();
         }
         let mut never_admitted = BTreeMap::new();
+        let mut never_admitted_names: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for &(job, fate) in &all {
             by_class.entry(&job.class).or_default().push((job, fate));
             by_queue.entry(&job.queue).or_default().push((job, fate));
             if fate.first_admitted_at_ms.is_none() {
                 let reason = fate.waits.map_or("NotDecided", |reason| reason.code());
                 *never_admitted.entry(reason).or_insert(0) += 1;
+                let names = never_admitted_names.entry(reason).or_default();
+                if names.len() < NAMES_MAX {
+                    names.push(job.name.clone());
+                }
             }
         }
         let figures = |jobs: &[_], of: u64| figures(jobs, measured, of, makespan_ms);
@@ -132,6 +142,7 @@ impl Summary {
             makespan_ms,
             fairness_permille: fairness_permille(by_queue.values(), measured, outcome.ended_at_ms),
             never_admitted,
+            never_admitted_names,
             total: figures(&all, capacity),
             classes: by_class.iter().map(class).collect(),
             queues: by_queue.iter().map(queue).collect(),

@@ -100,9 +100,8 @@ fn status_code(reason: &Reason) -> Code {
     match reason.code() {
         "no-such-workload" | "queue-unknown" => Code::NotFound,
         "spec-conflict" | "rank-taken" => Code::AlreadyExists,
-        "exceeds-quota" | "resource-unknown" | "rank-out-of-range" | "bad-what-if" => {
-            Code::InvalidArgument
-        }
+        "queue-ambiguous" | "exceeds-quota" | "resource-unknown" | "rank-out-of-range"
+        | "bad-what-if" => Code::InvalidArgument,
         "limit-reached" => Code::ResourceExhausted,
         _ => Code::FailedPrecondition,
     }

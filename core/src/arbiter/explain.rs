@@ -20,7 +20,7 @@ use crate::reason::{Ms, Reason};
 use crate::scheduler::{self, ChangeError, Decider, Outcome, Place, QuotaRow, Waiting};
 use crate::unit::Time;
 use crate::workload::{Phase, Workload};
-use change::topology_text;
+pub(super) use change::topology_text;
 
 pub use change::{Change, TOPOLOGY_FORMS, WHAT_IF_FORMS};
 pub use flavors::FlavorTried;

@@ -19,6 +19,7 @@ impl Arbiter {
         for id in &abortable {
             self.abort_drain(id, Reason::AbortedByFreeze);
         }
+        let why = joined(self.frozen_by_hand.take(), why);
         let reason = Reason::Frozen { why: why.clone() };
         self.frozen_by_hand = Some(why);
         self.decided(DecisionKind::Freeze, None, reason);
@@ -101,5 +102,19 @@ impl Arbiter {
         for name in pending {
             self.wait(&name, reason.clone());
         }
+    }
+}
+
+/// Longest text of reasons for freezing; beyond it a further one is not kept. Unit: bytes.
+const WHY_BYTES_MAX: usize = 4_096;
+
+/// Both reasons for freezing, the one given first first.
+fn joined(first: Option<String>, second: String) -> String {
+    match first {
+        None => second,
+        Some(first) if first.is_empty() => second,
+        Some(first) if second.is_empty() || first.split("; ").any(|known| known == second) => first,
+        Some(first) if first.len() + second.len() > WHY_BYTES_MAX => first,
+        Some(first) => format!("{first}; {second}"),
     }
 }

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::explain::topology_text;
 use super::{Arbiter, DecisionKind, FINISHED_MAX, Output, Reply, WORKLOADS_MAX};
 use crate::id::{LauncherId, NodeName, QueueName, WorkloadName};
 use crate::kueue::model::ClusterQueue;
+use crate::kueue::workload::TopologyMode;
 use crate::reason::{Ms, Reason};
 use crate::workload::{
     Member, Phase, Profile, RANKS_MAX, REACH_MAX, RESOURCES_MAX, Workload, WorkloadSpec,
@@ -115,11 +117,11 @@ impl Arbiter {
             return Err(Reason::NoNodes);
         }
         let Some(queue) = self.find_queue(&spec.queue) else {
-            let (queue, known) = (spec.queue.clone(), self.known_queues());
-            return Err(Reason::QueueUnknown { queue, known });
+            return Err(self.no_queue(&spec.queue));
         };
         let queue_name: QueueName = queue.name.as_str().parse().unwrap_or(spec.queue.clone());
         spec.queue = queue_name.clone();
+        self.check_topology(spec, queue)?;
         for resource in spec.resources.keys() {
             let (resource, requested) = (resource.clone(), spec.total(resource));
             if !Self::offers(queue, &resource) {
@@ -136,6 +138,45 @@ impl Arbiter {
             }
         }
         Ok(())
+    }
+
+    fn no_queue(&self, queue: &QueueName) -> Reason {
+        let candidates = self.config.queues.ambiguous(queue);
+        let queue = queue.clone();
+        if candidates.is_empty() {
+            return Reason::QueueUnknown { queue, known: self.known_queues() };
+        }
+        let candidates: Vec<&str> = candidates.iter().map(|name| name.as_str()).collect();
+        Reason::QueueAmbiguous { queue, candidates: candidates.join(", ") }
+    }
+
+    /// A level that no topology of the queue's flavors has would be waited for in vain.
+    fn check_topology(&self, spec: &WorkloadSpec, queue: &ClusterQueue) -> Result<(), Reason> {
+        let Some(mode) = &spec.topology else { return Ok(()) };
+        let setup = &self.config.queues.setup;
+        let offered = queue.groups.iter().flat_map(|group| &group.flavors);
+        let flavors = offered.filter_map(|o| setup.flavors.iter().find(|f| f.name == o.flavor));
+        let topologies = flavors.filter_map(|flavor| flavor.topology.as_ref());
+        let topologies = topologies.filter_map(|t| setup.topologies.iter().find(|o| o.name == *t));
+        let levels: BTreeSet<&str> =
+            topologies.flat_map(|topology| &topology.levels).map(String::as_str).collect();
+        let is_known = match mode {
+            TopologyMode::Required(level) | TopologyMode::Preferred(level) => {
+                levels.contains(level.as_str())
+            }
+            TopologyMode::Unconstrained => !levels.is_empty(),
+        };
+        if is_known {
+            return Ok(());
+        }
+        let expected = if levels.is_empty() {
+            format!("none: no flavor of queue {} has a topology; leave --topology out", queue.name)
+        } else {
+            let levels: Vec<&str> = levels.into_iter().collect();
+            format!("a level of the queue's flavors: {}", levels.join(", "))
+        };
+        let value = topology_text(Some(mode));
+        Err(Reason::BadSpec { field: "topology".to_owned(), value, expected })
     }
 
     fn check_limits(&mut self) -> Result<(), Reason> {

@@ -31,6 +31,8 @@ pub struct Candidate {
     pub cost_device_ms: u64,
     /// Its work in no checkpoint now. Unit: device-milliseconds.
     pub at_risk_device_ms: u64,
+    /// How long its restart is assumed to take in that, if none was measured yet. Unit: ms.
+    pub assumed_restart_ms: Option<u64>,
     /// Whether it would be chosen.
     pub chosen: bool,
     /// Why, or why not.
@@ -202,6 +204,10 @@ impl Arbiter {
             devices: victim.device_count().max(1),
             cost_device_ms: standing.cost_device_ms,
             at_risk_device_ms: standing.at_risk_device_ms,
+            assumed_restart_ms: match victim.profile.restart_ms {
+                Some(_) => None,
+                None => Some(self.config.restart_assumed_ms),
+            },
             chosen: is_drained_for_it,
             reason: self.verdict(preemptor, victim, standing, choice),
         }

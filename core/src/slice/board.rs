@@ -3,7 +3,7 @@
 use crate::protocol::Health;
 
 use super::cube::{Cube, PartitionState, Window};
-use super::tiling::{LEVELS_MAX, Tiling, ones};
+use super::tiling::{LEVELS_MAX, Tiling, ones, starts};
 
 /// What is known of a cube, a bit per host. What is occupied is kept apart: it changes while one looks for a place.
 #[derive(Debug, Clone)]
@@ -16,6 +16,8 @@ pub(super) struct Board {
     /// By level: hosts of partitions that are avoided.
     degraded: [u64; LEVELS_MAX],
     windows: Vec<(u64, Window)>,
+    /// Whether some levels refuse other hosts than others.
+    is_uneven: bool,
 }
 
 impl Board {
@@ -26,6 +28,7 @@ impl Board {
             refused: [0; LEVELS_MAX],
             degraded: [0; LEVELS_MAX],
             windows: Vec::new(),
+            is_uneven: false,
         };
         let (mut refused, mut degraded) = (0, 0);
         for number in 0..tiling.hosts() {
@@ -50,6 +53,7 @@ impl Board {
                 board.degraded[level] |= part.hosts();
             }
         }
+        board.is_uneven = board.refused.iter().any(|word| *word != refused);
         board
     }
 
@@ -85,8 +89,27 @@ impl Board {
         for step in 0..level {
             free &= free >> (1_u32 << step);
         }
-        // All ones divided by those of a partition: a one at each multiple of its length.
-        free & (u64::MAX / ones(level))
+        free & starts(level)
+    }
+}
+
+impl Board {
+    /// [`Board::free`] of every level.
+    pub(super) fn free_by_level(&self, taken: u64) -> [u64; LEVELS_MAX] {
+        let mut free = [0; LEVELS_MAX];
+        if self.is_uneven {
+            for level in 0..=self.top {
+                free[usize::from(level)] = self.free(taken, level);
+            }
+            return free;
+        }
+        free[0] = !(taken | self.refused[0]) & self.all();
+        for level in 0..self.top {
+            let halves = free[usize::from(level)];
+            let both = halves & (halves >> (1_u32 << level));
+            free[usize::from(level) + 1] = both & starts(level + 1);
+        }
+        free
     }
 }
 

@@ -14,7 +14,7 @@ use super::fit::{Look, Placement};
 use super::fleet::Fleet;
 use super::reason::Reason;
 use super::request::{Part, Request};
-use super::search::{Found, Plan, SETS_MAX, Search, Set, levels_of};
+use super::search::{Found, Plan, Search, Set, WORK_MAX, levels_of};
 use super::solve::{Answer, Outcome, solve};
 use super::tiling::Piece;
 
@@ -96,13 +96,8 @@ fn search(
     now: Time,
     budget: Option<Budget>,
 ) -> Option<Found<(u64, u32)>> {
-    let blocks = |group: &String| {
-        let running = fleet.running.iter().zip(&fleet.held);
-        let same = running.filter(|(running, _)| running.group.as_ref() == Some(group));
-        let blocks = same.flat_map(|(_, held)| held.iter().flatten());
-        blocks.map(|piece| fleet.boards[piece.cube].block).collect()
-    };
-    let near = request.group.as_ref().map(blocks).unwrap_or_default();
+    let near = request.group.as_ref().and_then(|group| fleet.groups.get(group));
+    let near = near.map(|blocks| blocks.iter().copied().collect()).unwrap_or_default();
     let look = Look::of(fleet, request, now.0, near);
     let others = Request::new("", 0, Vec::new());
     let lenient = Look::of(fleet, &others, now.0, Vec::new());
@@ -121,7 +116,7 @@ fn search(
     };
     let plan = |set: &Set| plan(&look, &lenient, request, set);
     let search = Search { fleet, may_go: &may_go, levels: &levels, key: &key, plan: &plan };
-    search.run(SETS_MAX)
+    search.run(WORK_MAX)
 }
 
 /// Lost work and restart cost of a set, and how many slices it has.

@@ -38,10 +38,9 @@ impl<'a> Look<'a> {
     pub(super) fn of(fleet: &'a Fleet, request: &Request, now_ms: u64, near: Vec<usize>) -> Self {
         let until_ms = now_ms.saturating_add(request.runs_for_ms.unwrap_or(u64::MAX));
         let span = Window { from_ms: now_ms, until_ms };
-        let mut away: Vec<u64> = fleet.boards.iter().map(|board| board.away(span)).collect();
-        if away.iter().all(|hosts| *hosts == 0) {
-            away.clear();
-        }
+        let away = |board: &super::board::Board| board.away(span);
+        let is_any = fleet.boards.iter().any(|board| away(board) != 0);
+        let away = if is_any { fleet.boards.iter().map(away).collect() } else { Vec::new() };
         Self {
             fleet,
             is_healthy_only: request.is_healthy_only,
@@ -80,7 +79,11 @@ impl<'a> Look<'a> {
     /// The best partition of `level` in one cube.
     fn choice(&self, cube: usize, taken: u64, level: u8) -> Option<Choice> {
         let board = &self.fleet.boards[cube];
-        let mut starts = board.free(taken | self.closed(cube, level), level);
+        let free = board.free_by_level(taken);
+        let mut starts = free[usize::from(level)];
+        if starts != 0 && (self.is_healthy_only || !self.may_meet) {
+            starts = board.free(taken | self.closed(cube, level), level);
+        }
         if starts == 0 {
             return None;
         }
@@ -99,7 +102,7 @@ impl<'a> Look<'a> {
         }
         let mut broken = 0;
         for above in (level + 1..=board.top()).rev() {
-            let outside = starts & !cover(board.free(taken, above), above);
+            let outside = starts & !cover(free[usize::from(above)], above);
             if outside == 0 {
                 broken |= 1 << above;
             } else {

@@ -1,6 +1,6 @@
 //! All cubes of one generation and what runs on them, indexed for placing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -24,6 +24,12 @@ pub struct Fleet {
     pub(super) held: Vec<Vec<Vec<Piece>>>,
     /// By cube: whose hosts.
     pub(super) owners: Vec<Vec<(u64, usize)>>,
+    /// By cube: hosts of everybody.
+    pub(super) all_taken: Vec<u64>,
+    /// Blocks of each group.
+    pub(super) groups: BTreeMap<String, BTreeSet<usize>>,
+    /// Whether anybody is leaving.
+    pub(super) has_leaving: bool,
     problems: Vec<FleetProblem>,
 }
 
@@ -77,6 +83,9 @@ impl Fleet {
             by_id: BTreeMap::new(),
             held: Vec::new(),
             owners: vec![Vec::new(); cubes.len()],
+            all_taken: Vec::new(),
+            groups: BTreeMap::new(),
+            has_leaving: running.iter().any(|gang| gang.is_leaving),
             problems: Vec::new(),
             tiling,
             cubes,
@@ -84,6 +93,7 @@ impl Fleet {
         };
         fleet.index_cubes();
         fleet.index_running();
+        fleet.all_taken = fleet.taken(|_| true);
         fleet
     }
 
@@ -131,6 +141,11 @@ impl Fleet {
                     pieces.push(piece);
                 }
                 slices.push(pieces);
+            }
+            if let Some(group) = &running.group {
+                let blocks =
+                    slices.iter().flatten().map(|piece: &Piece| self.boards[piece.cube].block);
+                self.groups.entry(group.clone()).or_default().extend(blocks);
             }
             self.held.push(slices);
         }

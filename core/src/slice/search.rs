@@ -4,21 +4,21 @@
 //! of a whole partition at a time, and the cheapest one is looked at first: the first that makes room is the
 //! cheapest of all, because sets only get dearer as they grow.
 //!
-//! **The bound.** At most [`SETS_MAX`] sets are tried and [`FRONTIER_MAX`] kept. One gang of one slice never comes near
-//! it: the first set that is tried makes room. Gangs of many slices on a large fleet may. Then everybody in a block is
-//! taken and put back one after the other, the dearest first, as long as it still fits: that finds a set whenever there
-//! is one, and nobody in it is superfluous, but another one may be cheaper. [`Found::is_cheapest`] says which it was.
+//! **The bound.** The work is bounded by [`WORK_MAX`], and at most [`FRONTIER_MAX`] sets are kept. One gang of one slice
+//! never comes near it: the first set that is tried makes room. Gangs of many slices on a large fleet may. Then everybody
+//! in a block is taken and put back, the dearest first, as long as it still fits: that finds a set whenever there is one,
+//! and nobody in it is superfluous, but another one may be cheaper. [`Found::is_cheapest`] says which it was.
 
 use std::collections::BTreeSet;
 
 use super::fit::bits;
 use super::fleet::Fleet;
 use super::score::Score;
-use super::tiling::{Partition, Piece, ones};
+use super::tiling::{LEVELS_MAX, Partition, Piece};
 
-/// Most sets that are tried: some ten milliseconds among 144 cubes. Twice as many find the cheapest set of gangs that
-/// are half a slice larger, for twice the time.
-pub(super) const SETS_MAX: usize = 1_000;
+/// Most work: a unit is a look at a level of a cube, or at a member of a set. Some ten milliseconds. Twice as much finds
+/// the cheapest set of gangs that are a slice or two larger, for twice the time.
+pub(super) const WORK_MAX: usize = 1_000_000;
 
 /// Most sets that wait to be tried; the dearest are forgotten. Some megabytes.
 const FRONTIER_MAX: usize = 20_000;
@@ -60,13 +60,16 @@ pub(super) struct Search<'a, K> {
 
 impl<K: Ord + Clone> Search<'_, K> {
     /// The cheapest set that makes room; `None` if none does.
-    pub(super) fn run(&self, sets_max: usize) -> Option<Found<K>> {
+    pub(super) fn run(&self, work_max: usize) -> Option<Found<K>> {
         let mut frontier: BTreeSet<(K, Vec<usize>)> = BTreeSet::new();
         let mut known: BTreeSet<Vec<usize>> = BTreeSet::new();
         let mut best: Option<Found<K>> = None;
         let mut is_complete = true;
         frontier.extend((self.key)(&Set::new()).map(|key| (key, Vec::new())));
-        for _ in 0..sets_max {
+        let each = self.fleet.boards.len() * LEVELS_MAX;
+        let mut work = 0;
+        while work < work_max {
+            work += each;
             let Some((key, members)) = frontier.pop_first() else {
                 return best.or_else(|| if is_complete { None } else { self.whole_blocks() });
             };
@@ -81,6 +84,7 @@ impl<K: Ord + Clone> Search<'_, K> {
                 continue;
             }
             for larger in self.larger(&set) {
+                work += 1 + larger.len();
                 let members: Vec<usize> = larger.iter().copied().collect();
                 if known.contains(&members) {
                     continue;
@@ -131,13 +135,19 @@ impl<K: Ord + Clone> Search<'_, K> {
             let Some(mut plan) = (self.plan)(&set) else { continue };
             let mut dearest: Vec<usize> = set.iter().copied().collect();
             dearest.sort_by_key(|who| std::cmp::Reverse((self.key)(&Set::from([*who]))));
-            for who in dearest {
-                set.remove(&who);
-                match (self.plan)(&set) {
-                    Some(without) => plan = without,
-                    None => {
-                        set.insert(who);
+            // Many at a time while that works, one at a time where it does not.
+            let (mut at, mut many) = (0, 1);
+            while at < dearest.len() {
+                let back = &dearest[at..dearest.len().min(at + many)];
+                let fewer: Set = set.iter().copied().filter(|who| !back.contains(who)).collect();
+                match (self.plan)(&fewer) {
+                    Some(without) => {
+                        (set, plan) = (fewer, without);
+                        at += back.len();
+                        many *= 2;
                     }
+                    None if many == 1 => at += 1,
+                    None => many = 1,
                 }
             }
             let Some(key) = (self.key)(&set) else { continue };
@@ -150,7 +160,7 @@ impl<K: Ord + Clone> Search<'_, K> {
     }
 }
 
-/// All levels that `word` of levels names.
+/// The levels of all parts.
 pub(super) fn levels_of<'a>(parts: impl Iterator<Item = &'a super::request::Part>) -> BTreeSet<u8> {
-    parts.map(|part| part.level).filter(|level| ones(*level) != 0).collect()
+    parts.map(|part| part.level).collect()
 }

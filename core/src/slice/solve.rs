@@ -22,7 +22,7 @@ use super::fleet::Fleet;
 use super::reason::Reason;
 use super::request::Request;
 use super::score::Score;
-use super::search::{Plan, SETS_MAX, Search, Set, levels_of};
+use super::search::{Plan, Search, Set, WORK_MAX, levels_of};
 use super::tiling::Piece;
 use super::wait;
 
@@ -65,7 +65,7 @@ struct Round<'a> {
     placed: Vec<u64>,
     /// Who gives way.
     evicted: Set,
-    /// Blocks of each group.
+    /// Blocks in which members of each group were placed.
     groups: BTreeMap<&'a str, BTreeSet<usize>>,
 }
 
@@ -81,23 +81,27 @@ pub fn solve(fleet: &Fleet, requests: &[Request], now: Time) -> Vec<Answer> {
         evicted: Set::new(),
         groups: BTreeMap::new(),
     };
-    for (running, held) in fleet.running.iter().zip(&fleet.held) {
-        if let Some(group) = &running.group {
-            let blocks = held.iter().flatten().map(|piece| fleet.boards[piece.cube].block);
-            round.groups.entry(group).or_default().extend(blocks);
-        }
-    }
     order.into_iter().map(|request| round.decide(request)).collect()
 }
 
 impl<'a> Round<'a> {
     fn decide(&mut self, request: &'a Request) -> Answer {
-        let near = request.group.as_deref().and_then(|group| self.groups.get(group));
-        let near = near.map(|blocks| blocks.iter().copied().collect()).unwrap_or_default();
+        let near = request.group.as_ref().map(|group| {
+            let running = self.fleet.groups.get(group).into_iter().flatten();
+            let placed = self.groups.get(group.as_str()).into_iter().flatten();
+            running.chain(placed).copied().collect()
+        });
+        let near = near.unwrap_or_default();
         let look = Look::of(self.fleet, request, self.now_ms, near);
         let parts = request.parts.as_slice();
         let is_known = parts.iter().all(|part| part.level <= self.fleet.tiling.top());
-        let taken = self.taken(|_| true);
+        let taken: Vec<u64> = self
+            .fleet
+            .all_taken
+            .iter()
+            .zip(&self.placed)
+            .map(|(held, placed)| held | placed)
+            .collect();
         if is_known && let Some(placement) = look.place(parts, &taken) {
             return self.place(request, placement, Set::new(), true);
         }
@@ -125,6 +129,9 @@ impl<'a> Round<'a> {
 
     /// Who is going to leave anyway, for this request as well.
     fn leaving(&self, request: &Request) -> Set {
+        if self.evicted.is_empty() && !self.fleet.has_leaving {
+            return Set::new();
+        }
         let running = self.fleet.running.iter().enumerate();
         let leaves =
             |who: usize, r: &super::Running| self.evicted.contains(&who) || r.leaves_for(request);
@@ -154,7 +161,7 @@ impl<'a> Round<'a> {
         };
         let search =
             Search { fleet: self.fleet, may_go: &may_go, levels: &levels, key: &key, plan: &plan };
-        let found = search.run(SETS_MAX)?;
+        let found = search.run(WORK_MAX)?;
         let victims = found.set.into_iter().filter(|who| !gone(*who)).collect();
         let Plan { score, slices, .. } = found.plan;
         Some((victims, Placement { score, slices }, found.is_cheapest))

@@ -150,12 +150,28 @@ impl Partition {
     }
 }
 
-/// As many ones as a partition of `level` has hosts.
+/// By level: as many ones as a partition has hosts.
+const ONES: [u64; LEVELS_MAX] = [0x1, 0x3, 0xf, 0xff, 0xffff, 0xffff_ffff, 0xffff_ffff_ffff_ffff];
+
+/// By level: a one at the first host of each partition.
+const STARTS: [u64; LEVELS_MAX] = [
+    0xffff_ffff_ffff_ffff,
+    0x5555_5555_5555_5555,
+    0x1111_1111_1111_1111,
+    0x0101_0101_0101_0101,
+    0x0001_0001_0001_0001,
+    0x0000_0001_0000_0001,
+    0x0000_0000_0000_0001,
+];
+
+/// As many ones as a partition of `level` has hosts; those of the largest for levels that do not exist.
 pub(super) fn ones(level: u8) -> u64 {
-    match level {
-        0..6 => (1 << (1_u32 << level)) - 1,
-        _ => u64::MAX,
-    }
+    ONES[usize::from(level).min(LEVELS_MAX - 1)]
+}
+
+/// A one at the first host of each partition of `level`.
+pub(super) fn starts(level: u8) -> u64 {
+    STARTS[usize::from(level).min(LEVELS_MAX - 1)]
 }
 
 /// A partition of one of the cubes of a fleet.

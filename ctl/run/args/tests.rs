@@ -115,8 +115,11 @@ fn signals_have_names_and_numbers() {
 
 #[test]
 fn resources_have_a_name_and_a_count() {
-    assert!(parse_resource("nvidia.com/gpu=2").is_ok());
-    for text in ["nvidia.com/gpu", "=2", "a=0", "a=-1", "a=1.5", "a b=1"] {
+    let count = |text: &str| parse_resource(text).unwrap().1;
+    assert_eq!(count("nvidia.com/gpu=2"), 2);
+    assert_eq!(count("memory=16Gi"), 16 << 30);
+    assert_eq!((count("memory=1.5Gi"), count("cpu=2000m")), (3 << 29, 2));
+    for text in ["nvidia.com/gpu", "=2", "a=0", "a=-1", "a=1.5", "a=500m", "a=1Q", "a b=1"] {
         assert!(parse_resource(text).is_err(), "{text}");
     }
 }

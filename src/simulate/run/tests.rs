@@ -162,6 +162,7 @@ fn what_can_never_run_is_reported_with_the_reason() {
     let summary = Summary::new(&scenario, Mode::Drain, &outcome);
     assert_eq!((summary.total.workloads, summary.total.finished), (3, 1));
     assert_eq!(summary.never_admitted, [("ExceedsMaxQuota", 2)].into());
+    assert_eq!(summary.never_admitted_names["ExceedsMaxQuota"].len(), 2);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::workload::{RANKS_MAX, WorkloadSpec};
 pub const WHAT_IF_FORMS: &str = "priority=N, nnodes=N, resource:RESOURCE=N, queue=NAME, topology=MODE, \
                                  quota:QUEUE/FLAVOR/RESOURCE=+N, without=WORKLOAD, rule-off=RULE, rule-on=RULE";
 /// The modes of a topology in a what-if text, for messages.
-pub const TOPOLOGY_FORMS: &str = "required:LEVEL, preferred:LEVEL, unconstrained, none";
+pub const TOPOLOGY_FORMS: &str = "required=LEVEL, preferred=LEVEL, unconstrained, none";
 
 /// Something that could be different about a workload or its cluster. Whole units.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,10 +106,10 @@ impl Change {
 }
 
 /// A topology as it is written in a what-if text.
-pub(super) fn topology_text(mode: Option<&TopologyMode>) -> String {
+pub(in crate::arbiter) fn topology_text(mode: Option<&TopologyMode>) -> String {
     match mode {
-        Some(TopologyMode::Required(level)) => format!("required:{level}"),
-        Some(TopologyMode::Preferred(level)) => format!("preferred:{level}"),
+        Some(TopologyMode::Required(level)) => format!("required={level}"),
+        Some(TopologyMode::Preferred(level)) => format!("preferred={level}"),
         Some(TopologyMode::Unconstrained) => "unconstrained".to_owned(),
         None => "none".to_owned(),
     }
@@ -190,7 +190,8 @@ fn whole<T: FromStr>(text: &str, what: &str, range: &str) -> Result<T, String> {
 }
 
 fn topology(text: &str) -> Result<Option<TopologyMode>, String> {
-    match text.split_once(':').unwrap_or((text, "")) {
+    // As sluice run has it, and with a colon as it was once.
+    match text.split_once(['=', ':']).unwrap_or((text, "")) {
         ("required", level) if !level.is_empty() => {
             Ok(Some(TopologyMode::Required(level.to_owned())))
         }

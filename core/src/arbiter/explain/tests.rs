@@ -14,8 +14,8 @@ fn every_form_of_a_what_if_text_is_read_and_printed_alike() {
         "resource:nvidia.com/gpu=4",
         "resource:cpu=0",
         "queue=team/local",
-        "topology=required:topology.example.com/rack",
-        "topology=preferred:rack",
+        "topology=required=topology.example.com/rack",
+        "topology=preferred=rack",
         "topology=unconstrained",
         "topology=none",
         "quota:research/a3/nvidia.com/gpu=+4",
@@ -42,8 +42,10 @@ fn a_bad_what_if_text_is_told_what_is_wrong_and_what_would_be_right() {
     check("resource:cpu=-1", "\"-1\" is not an amount per rank; use 0 and more");
     check("resource=4", "\"resource\" cannot be changed");
     check("queue=a b", "is not a name");
-    check("topology=rack", "use one of required:LEVEL, preferred:LEVEL, unconstrained, none");
+    check("topology=rack", "use one of required=LEVEL, preferred=LEVEL, unconstrained, none");
     check("topology=required:", "\"required:\" is no topology");
+    let old: Change = "topology=preferred:rack".parse().unwrap();
+    assert_eq!(old.to_string(), "topology=preferred=rack");
     check("quota:a/b=+1", "\"a/b\" names no queue, flavor and resource");
     check("quota:a/b/c=1", "\"1\" has no sign");
     check("quota:a/b/c=+x", "\"+x\" is not an amount");

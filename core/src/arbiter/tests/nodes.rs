@@ -70,6 +70,20 @@ fn a_frozen_arbiter_takes_back_what_has_not_been_signalled_and_starts_nothing() 
 }
 
 #[test]
+fn who_freezes_again_adds_a_reason_and_wipes_none() {
+    let mut bench = Bench::new(&["a"], 2);
+    for why in ["upgrade", "", "flood", "upgrade"] {
+        bench.give(Input::Freeze { why: why.to_owned() });
+    }
+    let frozen = bench.arbiter.frozen();
+    assert_eq!(frozen, Some(Reason::Frozen { why: "upgrade; flood".to_owned() }));
+    bench.give(Input::Unfreeze);
+    assert_eq!(bench.arbiter.frozen(), None);
+    bench.give(Input::Freeze { why: "again".to_owned() });
+    assert_eq!(bench.arbiter.frozen(), Some(Reason::Frozen { why: "again".to_owned() }));
+}
+
+#[test]
 fn a_worker_that_vanishes_without_a_word_from_its_launcher_has_failed() {
     let mut bench = Bench::new(&["a"], 2);
     bench.submit(&Bench::spec("train", 10, 1, 2), &["a"]);

@@ -1,4 +1,6 @@
 use super::*;
+use crate::kueue::model::Topology;
+use crate::kueue::workload::TopologyMode;
 
 fn refused(bench: &mut Bench, spec: &WorkloadSpec, rank: u32, nodes: &[&str]) -> &'static str {
     bench.submit_rank(spec, rank, nodes).map_or_else(|reason| reason.code(), |()| "accepted")
@@ -185,4 +187,43 @@ fn ranks_that_reach_very_many_different_nodes_are_refused() {
     assert!(refused.to_string().contains("149997"), "{refused}");
     bench.submit_rank(&spec, 1, &reach(0)).unwrap();
     bench.submit_rank(&spec, 3, &reach(2)).unwrap();
+}
+
+#[test]
+fn a_local_queues_name_that_several_namespaces_use_is_refused_with_all_of_them() {
+    let mut queues = Queues::single("default", &[("nvidia.com/gpu", 4)]);
+    let local = ["team/lq", "other/lq", "team/alone"];
+    let local = local.map(|text| (text.parse().unwrap(), "default".parse().unwrap()));
+    queues.local.extend(local);
+    let mut bench = Bench::with(Config { queues, ..Config::default() }, &["a"]);
+    let spec = WorkloadSpec { queue: "lq".parse().unwrap(), ..Bench::spec("x", 0, 1, 2) };
+    let reason = bench.submit_rank(&spec, 0, &["a"]).unwrap_err();
+    let candidates = "other/lq, team/lq".to_owned();
+    assert_eq!(reason, Reason::QueueAmbiguous { queue: "lq".parse().unwrap(), candidates });
+    let spec = WorkloadSpec { queue: "nowhere".parse().unwrap(), ..spec };
+    assert_eq!(refused(&mut bench, &spec, 0, &["a"]), "queue-unknown");
+}
+
+#[test]
+fn a_topology_that_no_flavor_of_the_queue_has_is_refused() {
+    let refusal = |queues: Queues, topology: TopologyMode| {
+        let mut bench = Bench::with(Config { queues, ..Config::default() }, &["a"]);
+        let spec = WorkloadSpec { topology: Some(topology), ..Bench::spec("x", 0, 1, 2) };
+        bench.submit_rank(&spec, 0, &["a"]).map_err(|reason| reason.to_string())
+    };
+    let without = Queues::single("default", &[("nvidia.com/gpu", 4)]);
+    let mut with = without.clone();
+    with.setup.flavors[0].topology = Some("racks".into());
+    let levels = vec!["rack".to_owned(), "kubernetes.io/hostname".to_owned()];
+    with.setup.topologies = vec![Topology { name: "racks".into(), levels }];
+    assert_eq!(
+        refusal(without, TopologyMode::Unconstrained).unwrap_err(),
+        "topology is unconstrained; expected none: no flavor of queue default has a topology; leave --topology out"
+    );
+    assert_eq!(
+        refusal(with.clone(), TopologyMode::Required("zone".to_owned())).unwrap_err(),
+        "topology is required=zone; expected a level of the queue's flavors: kubernetes.io/hostname, rack"
+    );
+    assert_eq!(refusal(with.clone(), TopologyMode::Preferred("rack".to_owned())), Ok(()));
+    assert_eq!(refusal(with, TopologyMode::Unconstrained), Ok(()));
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 use crate::kueue::cycle::Decision;
 use crate::kueue::model::Topology;
+use crate::kueue::reason::FlavorReason;
 use crate::kueue::workload::{TopologyMode, Workload};
 
 use super::super::{Outlook, Protection, Rule};
@@ -33,6 +34,7 @@ pub(super) fn find(
     // Wishes about its pods play no part where only its turn is waited for.
     if !matches!(outlook.verdict.decision, Decision::Admit(_)) {
         remedies.extend(topology(&mut trial, asking));
+        remedies.extend(topology_for(&mut trial, outlook, asking));
         remedies.extend(ranks(&mut trial, asking));
     }
     remedies
@@ -106,6 +108,15 @@ fn topology(trial: &mut Trial<'_>, asking: &Asking<'_>) -> Option<Remedy> {
     softer.extend([TopologyMode::Preferred(level), TopologyMode::Unconstrained]);
     let mut softer = softer.into_iter();
     softer.find_map(|mode| tried_as(trial, Change::Topology(Some(mode)), asking))
+}
+
+/// Pods that ask for no topology may not use flavors that have one: whether they would get room there.
+fn topology_for(trial: &mut Trial<'_>, outlook: &Outlook, asking: &Asking<'_>) -> Option<Remedy> {
+    let tried = outlook.verdict.assignment.iter().flat_map(|assignment| &assignment.pod_sets);
+    let mut details = tried.flat_map(|pod_set| &pod_set.attempts).flat_map(|a| &a.details);
+    let is_spared = details.any(|reason| matches!(reason, FlavorReason::TopologyOnly(_)));
+    let change = Change::Topology(Some(TopologyMode::Unconstrained));
+    is_spared.then(|| tried_as(trial, change, asking)).flatten()
 }
 
 /// The levels above `level` in the topology of the first of the queue's flavors that has it, nearest first.

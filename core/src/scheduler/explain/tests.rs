@@ -259,6 +259,17 @@ fn a_topology_is_relaxed_by_one_level_if_that_is_enough() {
 }
 
 #[test]
+fn whoever_asks_for_no_topology_is_told_of_a_flavor_that_is_only_for_those_who_do() {
+    let mut queue = member("a", 4, None);
+    queue.groups = vec![gpu_group(&[("a4", nominal(4)), ("a3", nominal(8))])];
+    let mut scheduler = scheduler(racks(vec![queue], 1));
+    submit(&mut scheduler, gang("x", "a", 0, (1, 4)));
+    submit(&mut scheduler, gang("y", "a", 0, (1, 4)));
+    let remedies = remedies(&explain(&scheduler, "y", &[]));
+    assert!(remedies.contains(&"topology Some(Unconstrained): runs".to_owned()), "{remedies:?}");
+}
+
+#[test]
 fn a_queue_that_is_strictly_in_order_is_blocked_by_its_head() {
     let mut queue = member("a", 4, None);
     queue.strategy = QueueingStrategy::StrictFifo;
