@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use sluice::paths::{ARBITER_VARIABLE, Paths};
 use sluice::telemetry::{LOG_DEFAULT, LOG_VARIABLE, LogFilter};
 use sluice_core::id::NodeName;
 
+use crate::sensor::disk::VolumePolicy;
 use crate::sensor::simulated::Simulated;
 
 /// Shortest time between two samples of anything. Below it the agent would cost more than what it tells is worth.
@@ -69,6 +71,8 @@ pub(crate) struct Flags {
     /// from the highest number would crash on it
     #[arg(long)]
     quarantine_torn: bool,
+    #[command(flatten)]
+    volumes: volumes::VolumeFlags,
 }
 
 /// The flags after all checks.
@@ -102,6 +106,8 @@ pub(crate) struct Config {
     pub(crate) process_interval: Duration,
     /// What is logged.
     pub(crate) log: LogFilter,
+    /// What volumes are meant to be.
+    pub(crate) volumes: VolumePolicy,
 }
 
 impl Config {
@@ -143,6 +149,7 @@ impl Config {
             device_interval: interval("--device-interval-ms", flags.device_interval_ms)?,
             process_interval: interval("--process-interval-ms", flags.process_interval_ms)?,
             log: parse("--log", &flags.log)?,
+            volumes: flags.volumes.policy()?,
             node,
             paths,
         })

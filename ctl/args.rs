@@ -25,6 +25,7 @@ use crate::simulate::SimulateArgs;
 use crate::slice::SliceArgs;
 use crate::status::StatusArgs;
 use crate::up::UpArgs;
+use crate::volume::VolumeArgs;
 use crate::{server, trainer};
 
 const EXAMPLES: &str = "\
@@ -108,6 +109,8 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// Says where slices of TPUs would go, and what would have to make room.
     Slice(SliceArgs),
+    /// Plans volumes, shows their limits, and measures one.
+    Volume(Box<VolumeArgs>),
     /// Looks at files of queues: what is wrong with them, or what they define.
     Config(ConfigArgs),
     /// Prints a completion script for a shell.

@@ -4,6 +4,7 @@ mod drain;
 mod machine;
 #[cfg(test)]
 mod tests;
+mod volume;
 mod workload;
 
 use clap::Args;

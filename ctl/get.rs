@@ -5,6 +5,7 @@ mod drains;
 mod list;
 mod nodes;
 mod queues;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod volumes;
@@ -19,6 +20,7 @@ pub(crate) use devices::health;
 pub(crate) use drains::state;
 pub(crate) use list::{Item, Kind, fetch};
 pub(crate) use nodes::connection;
+pub(crate) use volumes::{limited_by, read_ahead};
 pub(crate) use workloads::phase;
 
 use crate::args::{Global, parse_span};

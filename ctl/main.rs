@@ -37,6 +37,7 @@ mod text;
 mod trainer;
 mod up;
 mod view;
+mod volume;
 
 fn main() -> ExitCode {
     let usage = usage_name();
@@ -98,6 +99,7 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::Demo(args) => demo::demo(global, args).await,
             Command::Simulate(args) => done(simulate::simulate(global, &args)),
             Command::Slice(args) => slice::slice(global, &args),
+            Command::Volume(args) => done(volume::volume(global, &args)),
             Command::Version => done(control::version(global).await),
             Command::Config(args) => config::config(global, &args),
             Command::Completion(args) => done(completion(&args)),

@@ -8,4 +8,5 @@ pub mod queues;
 pub mod simulate;
 pub mod slices;
 pub mod telemetry;
+pub mod volumes;
 pub mod wire;

@@ -54,3 +54,26 @@ fn an_error_says_which_flag_which_value_and_what_would_do() {
     let error = config(&["--log", "a=b=c"]).unwrap_err();
     assert!(error.starts_with("--log: log filter \"a=b=c\" cannot be used"), "{error}");
 }
+
+#[test]
+fn read_ahead_is_given_by_disk() {
+    use sluice_core::volume::Mib;
+    use sluice_core::volume::read_ahead::Intent;
+
+    let flags = ["--read-ahead-kb", "model1=4096", "--read-ahead-kb", "a=b=8", "--machine-type"];
+    let volumes = config(&[&flags[..], &["a3-ultragpu-8g"]].concat()).unwrap().volumes;
+    let asked = |asked_kib| Intent { asked_kib };
+    let expected = [("a=b".to_owned(), asked(8)), ("model1".to_owned(), asked(4_096))];
+    assert_eq!(volumes.read_ahead.into_iter().collect::<Vec<_>>(), expected);
+    assert_eq!(volumes.node_limit, Some(Mib(4_000)));
+    assert_eq!(config(&["--machine-type", "z9-x"]).unwrap().volumes.node_limit, None);
+    for wrong in ["model1", "=4", "model1=", "model1=-4", "model1=x"] {
+        let error = config(&["--read-ahead-kb", wrong]).unwrap_err();
+        assert!(error.ends_with("but must be DISK=KIB, such as model1=4096"), "{error}");
+    }
+    check_error(
+        &["--read-ahead-kb", "a=4", "--read-ahead-kb", "a=8"],
+        "--read-ahead-kb names \"a\" twice; a disk has one value",
+    );
+    check_error(&["--kubelet-root", "k"], "--kubelet-root is \"k\" but must be an absolute path");
+}

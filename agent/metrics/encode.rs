@@ -130,6 +130,17 @@ fn volumes(families: &mut Families<'_>, volumes: &[pb::Volume]) -> Result<(), Er
     };
     let ahead = volumes.iter().filter_map(|v| Some((label(v), v.read_ahead_bytes?)));
     families.gauges("block_read_ahead_bytes", "Read-ahead in force", ahead)?;
+    let wanted = volumes.iter().filter_map(|v| Some((label(v), v.read_ahead_wanted_bytes?)));
+    families.gauges("block_read_ahead_wanted_bytes", "Read-ahead that was asked for", wanted)?;
+    let asked = volumes.iter().filter(|v| v.read_ahead_wanted_bytes.is_some());
+    let drifted = asked.map(|v| (label(v), u64::from(v.read_ahead_state == "drifted")));
+    let help = "1 where read-ahead is otherwise than asked for";
+    families.gauges("block_read_ahead_drifted", help, drifted)?;
+    families.gauges(
+        "block_limited_by",
+        "1 for who holds it up",
+        volumes.iter().flat_map(limited),
+    )?;
     let size = volumes.iter().map(|v| (label(v), v.size_bytes));
     families.gauges("block_size_bytes", "Capacity", size)?;
     let counted = |value: fn(&pb::VolumeCounters) -> u64| {
@@ -140,6 +151,20 @@ fn volumes(families: &mut Families<'_>, volumes: &[pb::Volume]) -> Result<(), Er
     families.counters("block_written_bytes", "Written", counted(|c| c.write_bytes))?;
     families.counters("block_reads_completed", "Completed reads", counted(|c| c.reads))?;
     families.counters("block_writes_completed", "Completed writes", counted(|c| c.writes))
+}
+
+/// One series for each of those who can hold a volume up.
+fn limited(volume: &pb::Volume) -> impl Iterator<Item = ([(&'static str, String); 3], u64)> {
+    let who = ["read-ahead", "cgroup", "volume", "node", "hung"];
+    let is_judged = !volume.bottleneck.is_empty();
+    who.into_iter().filter(move |_| is_judged).map(|who| {
+        let labels = [
+            ("device", volume.device.clone()),
+            ("cloud_disk", volume.cloud_disk.clone()),
+            ("by", who.to_owned()),
+        ];
+        (labels, u64::from(volume.bottleneck == who))
+    })
 }
 
 fn pressure(families: &mut Families<'_>, pressure: Option<&pb::Pressure>) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use sluice_core::sample::{
 use tokio::sync::watch;
 
 use crate::config::Config;
-use crate::sensor::disk::DiskSensor;
+use crate::sensor::disk::VolumeJudge;
 use crate::sensor::mounts::MountSensor;
 use crate::sensor::pressure::PressureSensor;
 use crate::sensor::process::{ProcessSensor, WatchedWorker};
@@ -52,9 +52,13 @@ impl Sensors {
         let refused = |error| {
             format!("could not start a sensor's thread: {error}; raise the limit on threads")
         };
-        let mut disk = DiskSensor::new(root);
-        let mut mounts = MountSensor::new(root);
+        let mut mounts = MountSensor::new(root).with_kubelet(&config.volumes.kubelet_root);
+        let mounts = sensor::spawn("mounts", SLOW_INTERVAL, move || mounts.sample());
+        let mounts = mounts.map_err(refused)?;
         let mut pressure = PressureSensor::new(root);
+        let pressure = sensor::spawn("pressure", SLOW_INTERVAL, move || pressure.sample());
+        let pressure = pressure.map_err(refused)?;
+        let mut disk = VolumeJudge::new(root, &config.volumes, mounts.clone(), pressure.clone());
         let mut processes =
             ProcessSensor::new(root, Some(&devices_dir(agent_dir))).only_of(node_uid);
         let devices = simulated(config, agent_dir)?.map(|simulated| {
@@ -69,11 +73,9 @@ impl Sensors {
             devices: devices.transpose()?,
             volumes: sensor::spawn("disk", config.disk_interval, move || disk.sample())
                 .map_err(refused)?,
-            mounts: sensor::spawn("mounts", SLOW_INTERVAL, move || mounts.sample())
-                .map_err(refused)?,
+            mounts,
             processes: sensor::spawn("process", config.process_interval, look).map_err(refused)?,
-            pressure: sensor::spawn("pressure", SLOW_INTERVAL, move || pressure.sample())
-                .map_err(refused)?,
+            pressure,
         })
     }
 

@@ -3,9 +3,11 @@
 //! Costs matter, as this runs every second: a sample reads `/proc/diskstats` once and two small
 //! attributes per device; everything else is read when a device is new and once a minute.
 
+mod cgroup;
 mod diskstats;
 mod google;
 mod identity;
+mod judge;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,8 @@ use sluice_core::sample::{VolumeCounters, VolumeIdentity, VolumeSample, VolumeTa
 
 use self::google::ById;
 use super::tree::HostTree;
+
+pub(crate) use self::judge::{VolumeJudge, VolumePolicy};
 
 /// Where sysfs lists every block device, partitions and hidden ones included.
 const CLASS_DIR: &str = "sys/class/block";
@@ -104,7 +108,7 @@ impl DiskSensor {
                 self.sample_volume(name, counters, now, is_due)
             })
             .collect();
-        Ok(VolumeTableSample { volumes, malformed_lines })
+        Ok(VolumeTableSample { volumes, malformed_lines, ..VolumeTableSample::default() })
     }
 
     fn sample_volume(

@@ -12,8 +12,11 @@ use std::path::Path;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 use sluice_core::sample::{DeviceNumber, MountSample, MountTableSample};
+use sluice_core::volume::claim::kubelet_mount;
 
 use super::tree::{HostTree, decimal, lossy};
+
+mod vol_data;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +31,9 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 /// Samples in which an unchanged table is not read again, as a guard against a missed notification.
 const UNCHANGED_MAX: u32 = 60;
 
+/// Where kubelet keeps its files, unless told otherwise.
+pub(crate) const KUBELET_ROOT: &str = "/var/lib/kubelet";
+
 /// Reads the mount table when it has changed.
 ///
 /// The kernel marks an open mountinfo file with `POLLPRI` when the table changes, so an idle node
@@ -35,6 +41,7 @@ const UNCHANGED_MAX: u32 = 60;
 #[derive(Debug)]
 pub(crate) struct MountSensor {
     tree: HostTree,
+    kubelet_root: Vec<u8>,
     open: Option<OpenTable>,
     bytes: Vec<u8>,
     unchanged: u32,
@@ -51,7 +58,19 @@ struct OpenTable {
 impl MountSensor {
     /// `host_root` is where the host's `/` is seen.
     pub(crate) fn new(host_root: &Path) -> Self {
-        MountSensor { tree: HostTree::new(host_root), open: None, bytes: Vec::new(), unchanged: 0 }
+        MountSensor {
+            tree: HostTree::new(host_root),
+            kubelet_root: KUBELET_ROOT.as_bytes().to_vec(),
+            open: None,
+            bytes: Vec::new(),
+            unchanged: 0,
+        }
+    }
+
+    /// The same for a kubelet whose root, as the host has it, lies elsewhere.
+    pub(crate) fn with_kubelet(mut self, root: &Path) -> Self {
+        self.kubelet_root = super::tree::path_bytes(root);
+        self
     }
 
     /// The mount table now.
@@ -91,11 +110,21 @@ impl MountSensor {
         self.bytes.clear();
         file.rewind().map_err(failed)?;
         (&file).take(FILE_BYTES_MAX).read_to_end(&mut self.bytes).map_err(failed)?;
-        let table = parse(&self.bytes);
+        let mut table = parse(&self.bytes);
+        for mount in &mut table.mounts {
+            attribute(&mut self.tree, &self.kubelet_root, mount);
+        }
         let is_procfs = fstatfs(&file).is_ok_and(|fs| fs.filesystem_type() == PROC_SUPER_MAGIC);
         self.open = Some(OpenTable { file, is_procfs, table: table.clone() });
         Ok(table)
     }
+}
+
+/// Whose a mount is. Only kubelet's own file is read, on the node's disk, never anything of the volume.
+fn attribute(tree: &mut HostTree, kubelet_root: &[u8], mount: &mut MountSample) {
+    let Some(known) = kubelet_mount(&mount.mount_point, kubelet_root) else { return };
+    mount.data = known.data_dir.map(|dir| vol_data::read(tree, dir));
+    mount.role = Some(known.role);
 }
 
 fn has_changed(file: &File) -> bool {
@@ -155,6 +184,8 @@ fn parse_line(line: &[u8]) -> Option<MountSample> {
         is_read_only: has_option(&options, "ro") || has_option(&super_options, "ro"),
         options,
         super_options,
+        role: None,
+        data: None,
     })
 }
 

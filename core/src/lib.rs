@@ -23,4 +23,5 @@ pub mod scheduler;
 pub mod slice;
 pub mod topology;
 pub mod unit;
+pub mod volume;
 pub mod workload;

@@ -13,8 +13,8 @@ pub use process::{
 };
 pub use volume::{
     DeviceNumber, DiscardCounters, DiskClass, FlushCounters, GoogleDisk, IdentitySource,
-    MountSample, MountTableSample, VolumeCounters, VolumeIdentity, VolumeKind, VolumeRates,
-    VolumeSample, VolumeTableSample, volume_of,
+    MountSample, MountTableSample, VolumeCounters, VolumeData, VolumeIdentity, VolumeJudgement,
+    VolumeKind, VolumeRates, VolumeSample, VolumeTableSample, volume_of,
 };
 
 /// One sensor's latest value as seen at some moment, with its age.

@@ -32,8 +32,18 @@ pub(crate) fn node_parts(sheet: &mut Sheet, node: &NodeView) {
     sheet.section("Devices").table(&titles, &rows);
     let (volumes, empty): (Vec<_>, Vec<_>) = node.volumes.iter().partition(|v| v.size_bytes > 0);
     let rows: Vec<Vec<String>> = volumes.into_iter().map(volume_line).collect();
-    let titles =
-        ["NAME", "KIND", "SIZE", "READ-AHEAD", "READ/S", "WRITE/S", "BUSY", "AGE", "MOUNT"];
+    let titles = [
+        "NAME",
+        "KIND",
+        "SIZE",
+        "READ-AHEAD",
+        "READ/S",
+        "WRITE/S",
+        "BUSY",
+        "LIMITED-BY",
+        "AGE",
+        "MOUNT",
+    ];
     sheet.section("Volumes").table(&titles, &rows);
     if !empty.is_empty() {
         sheet.lines(&dim(&format!("({} without any space are not shown)", empty.len())));
@@ -73,10 +83,11 @@ fn volume_line(volume: &VolumeView) -> Vec<String> {
         safe(&volume.device),
         or_dash(&volume.kind),
         bytes(volume.size_bytes),
-        or_nothing(volume.read_ahead_bytes.map(bytes)),
+        crate::get::read_ahead(volume),
         or_nothing(rates.map(|r| bytes(r.read_bytes_per_second))),
         or_nothing(rates.map(|r| bytes(r.write_bytes_per_second))),
         or_nothing(rates.map(|r| permille(r.busy_permille))),
+        crate::get::limited_by(volume),
         age_or_dash(volume.age_ms),
         or_dash(&mounts.join(",")),
     ]
@@ -183,12 +194,9 @@ pub(super) fn volume(volume: &VolumeView) -> String {
         sheet.field("Queue length", format!("{}.{:03}", queue / 1_000, queue % 1_000));
         sheet.field("Busy", permille(rates.busy_permille));
     }
-    let mount = |m: &crate::view::node::MountView| {
-        let access = if m.read_only { "ro" } else { "rw" };
-        vec![safe(&m.mount_point), safe(&m.fs_type), access.to_owned(), safe(&m.options)]
-    };
-    let rows: Vec<Vec<String>> = volume.mounts.iter().map(mount).collect();
-    sheet.section("Mounts").table(&["WHERE", "TYPE", "ACCESS", "OPTIONS"], &rows);
+    super::volume::judgement(&mut sheet, volume);
+    super::volume::shared(&mut sheet, volume);
+    super::volume::mounts(&mut sheet, volume);
     sheet.finish()
 }
 

@@ -116,8 +116,8 @@ fn a_node_in_full() {
               sim-gpu-7-1   1       nvidia-l4   Healthy   400ms   simulated   4711   -
 
             Volumes
-              NAME      KIND   SIZE      READ-AHEAD   READ/S    WRITE/S   BUSY    AGE     MOUNT
-              nvme0n1   disk   1.0 TiB   128 KiB      300 MiB   0 B       42.5%   800ms   /data
+              NAME      KIND   SIZE      READ-AHEAD              READ/S    WRITE/S   BUSY    LIMITED-BY   AGE     MOUNT
+              nvme0n1   disk   1.0 TiB   128 KiB (not 4.0 MiB)   300 MiB   0 B       42.5%   read-ahead   800ms   /data
 
             Workers
               train/2/0: Running for 1 min 30 s, pid 4711, 1 process, devices sim-gpu-7-0
@@ -182,9 +182,19 @@ fn a_volume_in_full() {
           Queue length:  0.000
           Busy:          42.5%
 
+        Judged
+          Read-ahead:  128 KiB (not 4.0 MiB)
+          Asked for:   4.0 MiB (drifted)
+          Limited by:  read-ahead
+          warning: 128 KiB are in force instead of 4096; stage it anew (read-ahead-never-set)
+
         Mounts
           WHERE   TYPE   ACCESS   OPTIONS
           /data          rw
+
+        Used by Kubernetes as
+          USE   POD    VOLUME   CONTAINER   HANDLE
+          pod   0c7a   models   -           -
     "#]],
     );
 }

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    devices, drains, nodes as node_lines, not_found, queues, volumes, workloads as workload_lines,
+    devices, drains, nodes as node_lines, not_found, queues, shared, volumes,
+    workloads as workload_lines,
 };
 use crate::ask;
 use crate::connect::Arbiter;
@@ -234,9 +235,11 @@ pub(crate) async fn fetch(arbiter: &Arbiter, kind: Kind, all: bool) -> Result<Li
             devices.map(|d| Item::Device(Box::new(d))).collect()
         }
         Kind::Volumes => {
-            let volumes = nodes(arbiter).await?.into_iter().flat_map(|n| n.volumes);
+            let nodes = nodes(arbiter).await?;
+            let mut volumes: Vec<_> = nodes.into_iter().flat_map(|n| n.volumes).collect();
+            shared::join(&mut volumes);
             // Loop devices without a file and the like.
-            let volumes = volumes.filter(|v| all || v.size_bytes > 0);
+            let volumes = volumes.into_iter().filter(|v| all || v.size_bytes > 0);
             volumes.map(|v| Item::Volume(Box::new(v))).collect()
         }
         Kind::Queues => {

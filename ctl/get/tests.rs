@@ -96,8 +96,8 @@ fn volumes_show_read_ahead_and_rates() {
         &listing(Kind::Volumes, items),
         true,
         &expect![[r#"
-        NAME      NODE    KIND   SIZE      READ-AHEAD   READ/S    WRITE/S   BUSY    MOUNT   AGE     CLOUD-DISK      SCHEDULER   READ-AWAIT   WRITE-AWAIT   MODEL   BELOW
-        nvme0n1   gpu-7   disk   1.0 TiB   128 KiB      300 MiB   0 B       42.5%   /data   800ms   model-weights   -           -            -             -       -
+        NAME      NODE    KIND   SIZE      READ-AHEAD              READ/S    WRITE/S   BUSY    LIMITED-BY   MOUNT   AGE     CLOUD-DISK      SCHEDULER   READ-AWAIT   WRITE-AWAIT   MODEL   BELOW   PV       PODS
+        nvme0n1   gpu-7   disk   1.0 TiB   128 KiB (not 4.0 MiB)   300 MiB   0 B       42.5%   read-ahead   /data   800ms   model-weights   -           -            -             -       -       models   0c7a
     "#]],
     );
 }

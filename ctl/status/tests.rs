@@ -77,8 +77,8 @@ fn a_connected_node() {
           sim-gpu-7-1   1       nvidia-l4   Healthy   400ms   simulated   4711   -
 
         Volumes
-          NAME      KIND   SIZE      READ-AHEAD   READ/S    WRITE/S   BUSY    AGE     MOUNT
-          nvme0n1   disk   1.0 TiB   128 KiB      300 MiB   0 B       42.5%   800ms   /data
+          NAME      KIND   SIZE      READ-AHEAD              READ/S    WRITE/S   BUSY    LIMITED-BY   AGE     MOUNT
+          nvme0n1   disk   1.0 TiB   128 KiB (not 4.0 MiB)   300 MiB   0 B       42.5%   read-ahead   800ms   /data
 
         Workers
           none

@@ -185,24 +185,6 @@ pub(crate) fn node(connected: bool) -> pb::NodeSummary {
         holder_pids: vec![4_711],
         ..pb::Device::default()
     };
-    let volume = pb::Volume {
-        device: "nvme0n1".to_owned(),
-        major: 259,
-        kind: "disk".to_owned(),
-        cloud_disk: "model-weights".to_owned(),
-        size_bytes: 1 << 40,
-        read_ahead_bytes: Some(128 << 10),
-        rates: Some(pb::VolumeRates {
-            interval_ms: 1_000,
-            read_bytes_per_second: 300 << 20,
-            busy_permille: 425,
-            ..pb::VolumeRates::default()
-        }),
-        mounts: vec![pb::Mount { mount_point: "/data".to_owned(), ..pb::Mount::default() }],
-        age_ms: Some(800),
-        source: "sysfs".to_owned(),
-        ..pb::Volume::default()
-    };
     let worker = pb::Worker {
         workload: "train".to_owned(),
         attempt: 2,
@@ -220,7 +202,7 @@ pub(crate) fn node(connected: bool) -> pb::NodeSummary {
         node_uid: "uid-1".to_owned(),
         boot_id: "0f3c9a2e-boot".to_owned(),
         devices: vec![device(0), device(1)],
-        volumes: vec![volume],
+        volumes: vec![volume()],
         workers: vec![worker],
         simulated: true,
         labels: [("example.com/rack".to_owned(), "r1".to_owned())].into(),
@@ -239,6 +221,46 @@ pub(crate) fn node(connected: bool) -> pb::NodeSummary {
         report: Some(report),
         version: "0.1.0".to_owned(),
         session: 2,
+    }
+}
+
+/// A volume that is otherwise than asked for.
+fn volume() -> pb::Volume {
+    pb::Volume {
+        device: "nvme0n1".to_owned(),
+        major: 259,
+        kind: "disk".to_owned(),
+        cloud_disk: "model-weights".to_owned(),
+        size_bytes: 1 << 40,
+        read_ahead_bytes: Some(128 << 10),
+        rates: Some(pb::VolumeRates {
+            interval_ms: 1_000,
+            read_bytes_per_second: 300 << 20,
+            busy_permille: 425,
+            ..pb::VolumeRates::default()
+        }),
+        mounts: vec![pb::Mount {
+            mount_point: "/data".to_owned(),
+            role: "pod".to_owned(),
+            pod_uid: "0c7a".to_owned(),
+            volume: "models".to_owned(),
+            ..pb::Mount::default()
+        }],
+        read_ahead_wanted_bytes: Some(4 << 20),
+        read_ahead_state: "drifted".to_owned(),
+        bottleneck: "read-ahead".to_owned(),
+        findings: vec![pb::VolumeFinding {
+            reason: Some(pb::Reason {
+                code: "read-ahead-never-set".to_owned(),
+                message: "128 KiB are in force instead of 4096".to_owned(),
+                hint: "stage it anew".to_owned(),
+                ..pb::Reason::default()
+            }),
+            severity: "warning".to_owned(),
+        }],
+        age_ms: Some(800),
+        source: "sysfs".to_owned(),
+        ..pb::Volume::default()
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sluice::wire::pb;
 
-pub(crate) use volume::{MountView, VolumeView};
+pub(crate) use volume::{FindingView, MountView, ReaderView, SharedView, VolumeView};
 
 use super::workload::non_empty;
 use super::{CheckpointView, ReasonView};
@@ -180,7 +180,7 @@ impl NodeView {
             simulated: report.simulated,
             labels: report.labels.clone().into_iter().collect(),
             devices: report.devices.iter().map(|d| DeviceView::of(d, &report.node)).collect(),
-            volumes: report.volumes.iter().map(|v| VolumeView::of(v, &report.node)).collect(),
+            volumes: volumes(report),
             workers: report.workers.iter().map(WorkerView::of).collect(),
             pressure: report.pressure.as_ref().map(PressureView::of),
         }
@@ -190,6 +190,11 @@ impl NodeView {
     pub(crate) fn healthy_devices(&self) -> usize {
         self.devices.iter().filter(|d| d.health == "Healthy").count()
     }
+}
+
+fn volumes(report: &pb::NodeReport) -> Vec<VolumeView> {
+    let volume = |v: &pb::Volume| VolumeView::of(v, &report.node).on_node(&report.labels);
+    report.volumes.iter().map(volume).collect()
 }
 
 impl DeviceView {

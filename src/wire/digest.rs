@@ -121,7 +121,17 @@ pub fn device_hash(device: &pb::Device) -> u64 {
 /// Hash of a volume's stable facts.
 #[must_use]
 pub fn volume_hash(volume: &pb::Volume) -> u64 {
-    hash(&pb::Volume { rates: None, counters: None, age_ms: None, ..volume.clone() })
+    let code_alone = |finding: &pb::VolumeFinding| pb::VolumeFinding {
+        reason: finding.reason.as_ref().map(code_only),
+        severity: String::new(),
+    };
+    hash(&pb::Volume {
+        rates: None,
+        counters: None,
+        age_ms: None,
+        findings: volume.findings.iter().map(code_alone).collect(),
+        ..volume.clone()
+    })
 }
 
 /// Hash of a worker's stable facts.

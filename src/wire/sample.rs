@@ -7,6 +7,8 @@ use sluice_core::sample::{
 
 use super::pb;
 
+mod volumes;
+
 /// Most mounts told of one volume. A volume of a busy node is mounted once for each pod that uses
 /// it; beyond this the list helps nobody and fills the report.
 pub const MOUNTS_PER_VOLUME_MAX: usize = 64;
@@ -15,9 +17,15 @@ pub const MOUNTS_PER_VOLUME_MAX: usize = 64;
 #[must_use]
 pub fn volumes(sample: &NodeSample) -> Vec<pb::Volume> {
     let Some(table) = &sample.volumes.value else { return Vec::new() };
+    let judged = |volume: &mut pb::Volume| {
+        if let Some(judgement) = table.judged.get(&volume.device) {
+            volumes::judged(volume, judgement);
+        }
+    };
     let mounts = sample.mounts.value.as_ref().map_or(&[][..], |table| &table.mounts);
     let mut told: Vec<pb::Volume> =
         table.volumes.iter().map(|v| volume(v, sample.volumes.age_ms)).collect();
+    told.iter_mut().for_each(judged);
     for mount in mounts {
         let Some(of) = volume_of(mount, &table.volumes) else { continue };
         let volume = told.iter_mut().find(|volume| volume.device == of.identity.name);
@@ -56,6 +64,7 @@ pub fn volume(sample: &VolumeSample, age_ms: Option<u64>) -> pb::Volume {
         below: below(id),
         age_ms,
         source: source(id),
+        ..pb::Volume::default()
     }
 }
 
@@ -138,6 +147,7 @@ fn mount_out(mount: &MountSample) -> pb::Mount {
         fs_type: mount.fs_type.clone(),
         read_only: mount.is_read_only,
         options: mount.options.clone(),
+        ..volumes::owner(mount)
     }
 }
 

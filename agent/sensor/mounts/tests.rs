@@ -2,7 +2,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use sluice_core::sample::{DeviceNumber, MountSample, MountTableSample, volume_of};
+use sluice_core::sample::{DeviceNumber, MountSample, MountTableSample, VolumeData, volume_of};
+use sluice_core::volume::claim::MountRole;
 
 use super::{MountSensor, parse, unescape};
 use crate::sensor::disk::DiskSensor;
@@ -28,6 +29,8 @@ fn ext4(mount_point: &str) -> MountSample {
         options: "rw,relatime".to_owned(),
         super_options: "rw".to_owned(),
         is_read_only: false,
+        role: None,
+        data: None,
     }
 }
 
@@ -164,4 +167,35 @@ fn new_mount_is_seen_although_an_unchanged_table_is_not_read_again() {
     assert_eq!(while_mounted, (true, true));
     assert!(!is_there());
     assert!(sensor.unchanged == 0 && sensor.open.is_some_and(|open| open.is_procfs));
+}
+
+#[test]
+fn mounts_of_a_vm_name_pods_and_volumes_whatever_kubelets_files_hold() {
+    let mounts = MountSensor::new(&host("host-gce-a3")).sample().unwrap().mounts;
+    let seen = |id: u32| {
+        let mount = mounts.iter().find(|mount| mount.mount_id == id).unwrap();
+        (mount.role.clone(), mount.data.clone())
+    };
+    let (pod_uid, volume) =
+        ("5d1b7c0e-6f0b-4f57-9f7f-0c4d4f7f5a11".to_owned(), "hdml-static-pv".to_owned());
+    let data = VolumeData::Read {
+        driver: "pd.csi.storage.gke.io".to_owned(),
+        handle: "projects/p/zones/us-central1-a/disks/model1".to_owned(),
+    };
+    assert_eq!(seen(60), (Some(MountRole::Staged), Some(data)));
+    let pod = MountRole::Pod { pod_uid: pod_uid.clone(), volume: volume.clone() };
+    assert_eq!(seen(71), (Some(pod), Some(VolumeData::Unreadable)), "cut off");
+    let part = MountRole::SubPath { pod_uid, volume, container: "server".to_owned() };
+    assert_eq!(seen(88), (Some(part), None));
+    let block =
+        MountRole::Block { volume: Some("pvc-1".to_owned()), pod_uid: Some("uid".to_owned()) };
+    assert_eq!(seen(90), (Some(block), None));
+    assert_eq!(seen(28), (None, None));
+}
+
+#[test]
+fn kubelet_that_lies_elsewhere_is_found_where_the_operator_says() {
+    let elsewhere = MountSensor::new(&host("host-gce-a3")).with_kubelet("/srv/kubelet".as_ref());
+    let mounts = { elsewhere }.sample().unwrap().mounts;
+    assert!(mounts.iter().all(|mount| mount.role.is_none() && mount.data.is_none()));
 }

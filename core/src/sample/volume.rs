@@ -1,6 +1,11 @@
 //! Block devices and mounts as the kernel of the node shows them.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use crate::volume::bottleneck::Bottleneck;
+use crate::volume::claim::MountRole;
+use crate::volume::{Finding, read_ahead};
 
 /// A kernel device number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -237,6 +242,33 @@ pub struct VolumeTableSample {
     pub volumes: Vec<VolumeSample>,
     /// Lines of `/proc/diskstats` that were skipped, or of which a field was.
     pub malformed_lines: u32,
+    /// What was made of them, by name. Without an entry nothing was.
+    pub judged: BTreeMap<String, VolumeJudgement>,
+}
+
+/// What was made of a block device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeJudgement {
+    /// Its read-ahead.
+    pub read_ahead: read_ahead::Verdict,
+    /// Who is its bottleneck.
+    pub bottleneck: Bottleneck,
+    /// Why, with the figures of when it began.
+    pub bottleneck_finding: Option<Finding>,
+}
+
+/// What kubelet wrote down about a mount, in `vol_data.json`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumeData {
+    /// As read.
+    Read {
+        /// The CSI driver: `pd.csi.storage.gke.io`.
+        driver: String,
+        /// The volume in the driver's words.
+        handle: String,
+    },
+    /// Missing, empty, torn or not to be believed.
+    Unreadable,
 }
 
 /// One mount of the host.
@@ -264,6 +296,10 @@ pub struct MountSample {
     pub super_options: String,
     /// Cannot be written through this mount: either list of options has `ro`.
     pub is_read_only: bool,
+    /// What kubelet uses it for. `None`: it is not kubelet's.
+    pub role: Option<MountRole>,
+    /// What kubelet wrote down about it. `None`: it writes nothing for such mounts.
+    pub data: Option<VolumeData>,
 }
 
 impl MountSample {

@@ -1,9 +1,15 @@
 //! Block devices.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use sluice::wire::pb;
+use sluice_core::volume::claim::DiskHandle;
 
 use super::super::workload::non_empty;
+
+/// The label by which Kubernetes tells a node's zone.
+const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// A block device of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -50,6 +56,53 @@ pub(crate) struct VolumeView {
     pub(crate) source: String,
     /// How old they are; `null` if that is not known.
     pub(crate) age_ms: Option<u64>,
+    /// Read-ahead that was asked for; `null` where nothing was.
+    pub(crate) read_ahead_wanted_bytes: Option<u64>,
+    /// `unknown`, `unasked`, `as-asked` or `drifted`; `null` where it is not judged.
+    pub(crate) read_ahead_state: Option<String>,
+    /// Who holds its throughput up; `null` where it is not judged.
+    pub(crate) bottleneck: Option<String>,
+    /// What is made of it.
+    pub(crate) findings: Vec<FindingView>,
+    /// `project/zone/disk`, by which volumes of different nodes are known to be one; `null` where that is not known.
+    pub(crate) shared_key: Option<String>,
+    /// Who else reads it, on any node; `null` where nobody else has it, or the arbiter was not asked.
+    pub(crate) shared: Option<SharedView>,
+}
+
+/// A volume that several nodes have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct SharedView {
+    /// All nodes together.
+    pub(crate) bytes_per_second: u64,
+    /// Nodes that read anything worth mentioning.
+    pub(crate) active_readers: u64,
+    /// Every node that has it, who takes most first.
+    pub(crate) readers: Vec<ReaderView>,
+}
+
+/// One node's part of a shared volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ReaderView {
+    /// The node.
+    pub(crate) node: String,
+    /// What it takes.
+    pub(crate) bytes_per_second: u64,
+    /// Who holds it up there.
+    pub(crate) bottleneck: Option<String>,
+}
+
+/// What is made of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct FindingView {
+    /// Stable code.
+    pub(crate) code: String,
+    /// `note`, `warning` or `error`.
+    pub(crate) severity: String,
+    /// What and why.
+    pub(crate) message: String,
+    /// What to do; may be empty.
+    pub(crate) hint: String,
 }
 
 /// Rates over one sampling interval.
@@ -86,6 +139,20 @@ pub(crate) struct MountView {
     pub(crate) read_only: bool,
     /// Its options.
     pub(crate) options: String,
+    /// What kubelet uses it for: `staged`, `pod`, `subpath`, `block`; `null`: it is not kubelet's.
+    pub(crate) role: Option<String>,
+    /// The pod that has it.
+    pub(crate) pod_uid: Option<String>,
+    /// The PersistentVolume, or the volume's name in the pod.
+    pub(crate) volume: Option<String>,
+    /// The container, for a part of a volume.
+    pub(crate) container: Option<String>,
+    /// The CSI driver.
+    pub(crate) driver: Option<String>,
+    /// The volume in the driver's words.
+    pub(crate) volume_handle: Option<String>,
+    /// Why the handle is not known; `null` if it is, or if there is none.
+    pub(crate) problem: Option<String>,
 }
 
 impl VolumeView {
@@ -112,6 +179,67 @@ impl VolumeView {
             below: volume.below.clone(),
             source: volume.source.clone(),
             age_ms: volume.age_ms,
+            read_ahead_wanted_bytes: volume.read_ahead_wanted_bytes,
+            read_ahead_state: non_empty(&volume.read_ahead_state),
+            bottleneck: non_empty(&volume.bottleneck),
+            findings: volume.findings.iter().map(FindingView::of).collect(),
+            shared_key: None,
+            shared: None,
+        }
+    }
+}
+
+impl VolumeView {
+    /// The same, known by project, zone and disk where its mounts tell.
+    pub(super) fn on_node(mut self, labels: &BTreeMap<String, String>) -> Self {
+        let zone = labels.get(ZONE_LABEL).map(String::as_str);
+        let mut handles = self.mounts.iter().filter_map(|mount| mount.volume_handle.as_deref());
+        self.shared_key = handles.find_map(|handle| DiskHandle::parse(handle)?.key(zone));
+        self
+    }
+
+    /// What passes through it. Unit: bytes a second.
+    pub(crate) fn bytes_per_second(&self) -> u64 {
+        let both = |r: &RatesView| r.read_bytes_per_second.saturating_add(r.write_bytes_per_second);
+        self.rates.as_ref().map_or(0, both)
+    }
+
+    /// Pods that have it mounted, each once.
+    pub(crate) fn pods(&self) -> Vec<&str> {
+        once(self.mounts.iter().filter_map(|mount| mount.pod_uid.as_deref()))
+    }
+
+    /// PersistentVolumes that it is, each once. Usually one. A part of a volume has the volume's name in its pod instead,
+    /// and is left out.
+    pub(crate) fn persistent_volumes(&self) -> Vec<&str> {
+        let named = self.mounts.iter().filter(|m| m.role.as_deref() != Some("subpath"));
+        once(named.filter_map(|mount| mount.volume.as_deref()))
+    }
+}
+
+fn once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+impl From<&sluice_core::volume::Finding> for FindingView {
+    fn from(finding: &sluice_core::volume::Finding) -> Self {
+        Self {
+            code: finding.code().to_owned(),
+            severity: finding.severity().as_str().to_owned(),
+            message: finding.to_string(),
+            hint: finding.hint(),
+        }
+    }
+}
+
+impl FindingView {
+    fn of(finding: &pb::VolumeFinding) -> Self {
+        let reason = finding.reason.clone().unwrap_or_default();
+        Self {
+            code: reason.code,
+            severity: finding.severity.clone(),
+            message: reason.message,
+            hint: reason.hint,
         }
     }
 }
@@ -139,6 +267,13 @@ impl MountView {
             fs_type: mount.fs_type.clone(),
             read_only: mount.read_only,
             options: mount.options.clone(),
+            role: non_empty(&mount.role),
+            pod_uid: non_empty(&mount.pod_uid),
+            volume: non_empty(&mount.volume),
+            container: non_empty(&mount.container),
+            driver: non_empty(&mount.driver),
+            volume_handle: non_empty(&mount.volume_handle),
+            problem: mount.problem.as_ref().map(|problem| problem.message.clone()),
         }
     }
 }
