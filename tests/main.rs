@@ -15,12 +15,14 @@
 
 mod ask;
 mod bad_input;
+mod checkpoint;
 mod clock;
 mod cluster;
 mod config;
 mod ctl;
 mod drain;
 mod explain;
+mod frameworks;
 mod node_api;
 mod partition;
 mod preempt;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sluice::net::Peer;
 use sluice::wire::pb::workers_server::Workers;
-use sluice::wire::{WireError, drain, field, pb};
+use sluice::wire::{WireError, checkpoint, field, pb};
 use sluice_core::agent::{Registration, WORKERS_MAX};
 use sluice_core::id::{DeviceId, WorkerId};
 use tokio::sync::{mpsc, oneshot};
@@ -68,13 +68,16 @@ impl WorkersService {
         if !is_usable {
             return Err(bad("checkpoint_dir", dir, "an absolute path, or empty if there is none"));
         }
+        let checkpoint_format = checkpoint::format(request.checkpoint_format)?;
+        let rules = request.checkpoint_rules.as_ref();
         Ok(Registration {
             worker,
             world_size: request.world_size,
             pid: request.pid,
             start_time_ticks: 0,
             checkpoint_dir: dir.clone(),
-            checkpoint_format: drain::checkpoint_format(request.checkpoint_format)?,
+            checkpoint_format,
+            checkpoint_rules: checkpoint::rules(rules, checkpoint_format)?,
             devices,
         })
     }

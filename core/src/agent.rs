@@ -15,7 +15,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::checkpoint::{CheckpointFormat, CheckpointScan};
+use crate::checkpoint::{CheckpointFormat, CheckpointRules, CheckpointScan};
 use crate::id::{DeviceId, DrainId, NodeName, WorkerId};
 use crate::protocol::{DrainEvent, Order, WorkerReport};
 use crate::unit::Time;
@@ -40,6 +40,8 @@ pub struct Registration {
     pub checkpoint_dir: String,
     /// Their layout.
     pub checkpoint_format: CheckpointFormat,
+    /// What else was said about them.
+    pub checkpoint_rules: CheckpointRules,
     /// Devices assigned to it.
     pub devices: BTreeSet<DeviceId>,
 }

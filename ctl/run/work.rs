@@ -137,6 +137,7 @@ impl Launcher {
             pid: worker.pid(),
             checkpoint_dir: spec.checkpoint_dir.clone(),
             checkpoint_format: spec.checkpoint_format,
+            checkpoint_rules: spec.checkpoint_rules.clone(),
             devices: start.devices.iter().map(|d| d.id.clone()).collect(),
         };
         let socket = self.agents.get(&start.node).cloned();

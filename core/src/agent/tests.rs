@@ -1,6 +1,7 @@
 //! The agent's side alone: orders and observations in, signals and events out.
 
 mod measuring;
+mod releasing;
 
 use super::*;
 use crate::checkpoint::{Checkpoint, Incomplete, IncompleteReason};
@@ -23,6 +24,7 @@ fn registration() -> Registration {
         start_time_ticks: 77,
         checkpoint_dir: "/ckpt".to_owned(),
         checkpoint_format: CheckpointFormat::HuggingFace,
+        checkpoint_rules: Default::default(),
         devices: BTreeSet::from(["gpu-0".parse().unwrap()]),
     }
 }
@@ -34,6 +36,7 @@ fn checkpoint(step: u64) -> Checkpoint {
         bytes: 1_000,
         files: 6,
         marker: "trainer_state.json".to_owned(),
+        grade: crate::checkpoint::Grade::LocalComplete,
     }
 }
 

@@ -103,6 +103,7 @@ impl Agent {
         }
         for key in self.keys_of(id, |stage| stage == Stage::Releasing) {
             self.look_for_parting_checkpoint(&key);
+            self.term_if_due(&key);
         }
     }
 
@@ -253,10 +254,12 @@ impl Agent {
 
     fn check_release(&mut self, key: &(DrainId, WorkerId), hand: &Hand) {
         let Some(released_at) = hand.released_at else { return };
-        let Some(worker) = self.workers.get(&key.1) else {
+        if !self.workers.contains_key(&key.1) {
             // Not registered any more: nothing of it is left to end.
             return self.freed(key);
-        };
+        }
+        self.term_if_due(key);
+        let Some(worker) = self.workers.get(&key.1) else { return };
         let grace_is_over = self.now.ms_since(released_at) >= hand.grace_ms;
         if grace_is_over && !worker.is_gone() && !hand.kill_intent {
             self.kill(key);

@@ -108,6 +108,7 @@ impl Bench {
             checkpoint: Some(CheckpointSpec {
                 dir: "/ckpt".to_owned(),
                 format: CheckpointFormat::HuggingFace,
+                rules: Default::default(),
             }),
             save_signal: None,
             drain_deadline_ms: 0,
@@ -252,6 +253,7 @@ fn checkpoint(step: u64) -> Checkpoint {
         bytes: 1_000,
         files: 6,
         marker: "trainer_state.json".to_owned(),
+        grade: crate::checkpoint::Grade::LocalComplete,
     }
 }
 
