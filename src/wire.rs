@@ -12,6 +12,7 @@ pub mod digest;
 pub mod drain;
 pub mod error;
 pub mod field;
+pub mod health;
 pub mod node;
 pub mod reason;
 pub mod record;

@@ -31,6 +31,7 @@ pub(super) struct Mirror {
     volumes: BTreeMap<String, Told<pb::Volume>>,
     workers: BTreeMap<String, Told<pb::Worker>>,
     pressure: Option<pb::Pressure>,
+    health: Option<Told<pb::NodeHealth>>,
     hashes: EntityHashes,
 }
 
@@ -66,6 +67,9 @@ impl Mirror {
         if report.pressure.is_some() {
             self.pressure = report.pressure;
         }
+        if let Some(health) = report.health {
+            self.health = Some(Told { at, value: health });
+        }
         check_limit("devices", self.devices.len(), DEVICES_MAX)?;
         check_limit("volumes", self.volumes.len(), VOLUMES_MAX)?;
         check_limit("workers", self.workers.len(), WORKERS_MAX)
@@ -83,6 +87,7 @@ impl Mirror {
             volumes: self.volumes.values().map(aged_volume).collect(),
             workers: self.workers.values().map(aged_worker).collect(),
             pressure: self.pressure,
+            health: self.health.as_ref().map(aged_health),
             ..pb::NodeReport::default()
         }
     }
@@ -116,7 +121,22 @@ fn aged<T>(age_ms: Option<u64>, told: &Told<T>) -> Option<u64> {
 }
 
 fn aged_device(told: &Told<pb::Device>) -> pb::Device {
-    pb::Device { age_ms: aged(told.value.age_ms, told), ..told.value.clone() }
+    let faults = told.value.faults.iter().map(|fault| aged_fault(fault, told)).collect();
+    pb::Device { age_ms: aged(told.value.age_ms, told), faults, ..told.value.clone() }
+}
+
+fn aged_health(told: &Told<pb::NodeHealth>) -> pb::NodeHealth {
+    let faults = told.value.faults.iter().map(|fault| aged_fault(fault, told)).collect();
+    pb::NodeHealth { faults, ..told.value.clone() }
+}
+
+fn aged_fault<T>(fault: &pb::Fault, told: &Told<T>) -> pb::Fault {
+    let passed_ms = millis(told.at.elapsed());
+    pb::Fault {
+        since_age_ms: fault.since_age_ms.saturating_add(passed_ms),
+        seen_age_ms: fault.seen_age_ms.saturating_add(passed_ms),
+        ..fault.clone()
+    }
 }
 
 fn aged_volume(told: &Told<pb::Volume>) -> pb::Volume {

@@ -50,6 +50,7 @@ fn inputs() -> Vec<Input> {
         kind: "nvidia-l4".to_owned(),
         simulated: true,
         health: Health::Healthy,
+        fault: None,
     };
     let report = NodeReport {
         full: true,

@@ -13,6 +13,7 @@ mod drain_steps;
 mod engine;
 mod exits;
 mod explain;
+mod faults;
 mod freeze;
 mod messages;
 mod nodes;
@@ -129,6 +130,8 @@ pub struct Node {
     pub devices: BTreeMap<DeviceId, Device>,
     /// Workers its agent has reported.
     pub workers: BTreeMap<WorkerId, WorkerReport>,
+    /// When a device of it last began to fail. `None`: not since it is known.
+    pub fault_at: Option<Time>,
 }
 
 /// The arbiter's state. See the module.
@@ -159,6 +162,10 @@ pub struct Arbiter {
     retry_at: Option<Time>,
     /// True if the silence breaker is open.
     breaker_open: bool,
+    /// True if the breaker for waves of faults is open.
+    wave_open: bool,
+    /// Nodes with a device whose workers have to leave. Follows from `nodes`.
+    failing: BTreeSet<NodeName>,
     /// Something changed that may let a workload in.
     dirty: bool,
     outputs: Vec<Output>,
@@ -199,6 +206,8 @@ impl Arbiter {
             awaited: BTreeSet::new(),
             retry_at: None,
             breaker_open: false,
+            wave_open: false,
+            failing: BTreeSet::new(),
             dirty: true,
             outputs: Vec::new(),
         };
@@ -232,6 +241,8 @@ impl Arbiter {
         }
         self.check_timers();
         self.check_breaker();
+        self.check_wave();
+        self.drain_failing();
         self.schedule();
         self.ask_for_wake();
         std::mem::take(&mut self.outputs)

@@ -12,6 +12,7 @@ pub mod agent;
 pub mod arbiter;
 pub mod checkpoint;
 pub mod drain;
+pub mod health;
 pub mod id;
 pub mod kueue;
 pub mod plan;

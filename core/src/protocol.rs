@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::Checkpoint;
 use crate::drain::Mode;
+use crate::health::Action;
 use crate::id::{DeviceId, DrainId, ResourceName, WorkerId};
+use crate::reason::Reason;
 use crate::workload::{Exit, SaveSignal};
 
 /// An order to the agent of one worker. Safe to repeat; a lower epoch is refused.
@@ -188,6 +190,31 @@ pub struct Device {
     pub simulated: bool,
     /// Its health.
     pub health: Health,
+    /// What is wrong with it, or worth knowing; `None`: nothing.
+    pub fault: Option<DeviceFault>,
+}
+
+/// What is wrong with a device, and what follows from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceFault {
+    /// Why.
+    pub reason: Reason,
+    /// What is to be done with it.
+    pub action: Action,
+    /// Whether those who work on it have to leave.
+    pub drain: DrainNeed,
+}
+
+/// Whether, and how fast, those who work on a device have to leave it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DrainNeed {
+    /// They may stay.
+    #[default]
+    None,
+    /// They save and leave.
+    Save,
+    /// The same before the others of the gang give up: a link is down, or the device is gone.
+    Hurry,
 }
 
 /// A worker as its agent sees it.
@@ -209,6 +236,8 @@ pub struct WorkerReport {
     pub save_ms: Option<u64>,
     /// Time since the process started, as far as the agent knows. Unit: ms.
     pub running_ms: u64,
+    /// The newest error of a device that was its program's own; `None`: none.
+    pub device_fault: Option<Reason>,
 }
 
 /// Changes of a node since the last report, or everything.

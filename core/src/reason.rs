@@ -4,95 +4,18 @@
 //! do something, a hint. The log line, the metric label, the record and `sluice explain` print the
 //! same value. `docs/reasons.md` explains each code; a test keeps the two complete.
 
+#[macro_use]
+mod define;
+mod ms;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::drain::Mode;
-use crate::id::{DrainId, NodeName, QueueName, ResourceName, WorkloadName};
-use crate::unit::Span;
+use crate::id::{DeviceId, DrainId, NodeName, QueueName, ResourceName, WorkloadName};
 use crate::workload::Exit;
 
-macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident $({ $($field:ident: $type:ty),* $(,)? })? =
-        $code:literal, $message:literal $(, hint $hint:literal)?;)*) => {
-        /// A reason. See the module.
-        #[derive(Debug, Clone, PartialEq, Eq)]
-        pub enum Reason {
-            $($(#[$doc])* #[allow(missing_docs, reason = "fields are named by the message")]
-              $name $({ $($field: $type),* })?,)*
-        }
-
-        impl Reason {
-            /// Every code, in the order of declaration.
-            pub const CODES: &[&str] = &[$($code),*];
-
-            /// Names of the values of each code, in the same order.
-            pub const FIELDS: &[&[&str]] = &[$(&[$($(stringify!($field)),*)?]),*];
-
-            /// Stable code: never renamed, only added to.
-            #[must_use]
-            pub fn code(&self) -> &'static str {
-                match self { $(Self::$name $({ $($field: _),* })? => $code,)* }
-            }
-
-            /// The values by name, as text.
-            #[must_use]
-            pub fn values(&self) -> BTreeMap<&'static str, String> {
-                match self { $(Self::$name $({ $($field),* })? => {
-                    BTreeMap::from([$($((stringify!($field), $field.to_string())),*)?])
-                })* }
-            }
-
-            /// What somebody can do about it; empty if nothing need be done.
-            #[must_use]
-            pub fn hint(&self) -> &'static str {
-                match self { $(Self::$name $({ $($field: _),* })? => concat!("" $(, $hint)?),)* }
-            }
-
-            /// The reason with `code` and `values`, if there is one and all its values parse.
-            #[must_use]
-            pub fn from_parts(code: &str, values: &BTreeMap<String, String>) -> Option<Self> {
-                match code {
-                    $($code => Some(Self::$name $({
-                        $($field: values.get(stringify!($field))?.parse().ok()?),*
-                    })?),)*
-                    _ => None,
-                }
-            }
-        }
-
-        impl fmt::Display for Reason {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self { $(Self::$name $({ $($field),* })? => {
-                    $($(let _ = $field;)*)?
-                    write!(f, $message)
-                })* }
-            }
-        }
-    };
-}
-
-fn ms(value: u64) -> Span {
-    Span(value)
-}
-
-/// Milliseconds that print as a span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ms(pub u64);
-
-impl fmt::Display for Ms {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if f.alternate() { write!(f, "{}", ms(self.0)) } else { write!(f, "{}", self.0) }
-    }
-}
-
-impl std::str::FromStr for Ms {
-    type Err = std::num::ParseIntError;
-
-    fn from_str(value: &str) -> Result<Self, Self::Err> {
-        value.parse().map(Self)
-    }
-}
+pub use ms::Ms;
 
 reasons! {
     // Waiting.
@@ -142,6 +65,12 @@ reasons! {
     /// It was drained without a checkpoint and waits to start again.
     RestartPending { drain: DrainId, beneficiary: WorkloadName } = "restart-pending",
         "drained for {beneficiary} ({drain}) without a new checkpoint; starts again when capacity is free";
+    /// What it ran on failed.
+    ResumeElsewhere { drain: DrainId, step: u64 } = "resume-elsewhere",
+        "what it ran on failed ({drain}); resumes from step {step} where there is room";
+    /// The same without a checkpoint.
+    RestartElsewhere { drain: DrainId } = "restart-elsewhere",
+        "what it ran on failed ({drain}) and there is no new checkpoint; starts again where there is room";
     /// A launcher is away.
     WaitingForLauncher { rank: u32 } = "waiting-for-launcher", "the sluice run process of rank {rank} is not connected";
     /// Just submitted.
@@ -363,6 +292,85 @@ reasons! {
     Recovering { missing: u32 } = "recovering", "the arbiter has restarted and waits for agents that have running workers (missing: {missing})";
     /// Decisions go on.
     Unfrozen = "unfrozen", "decisions are made again";
+
+    // Health of devices.
+    /// The driver's log speaks of a fault.
+    GpuXid { xid: u32, what: String, text: String } = "gpu-xid", "Xid {xid} ({what}): {text}",
+        hint "sluice describe device shows what is to be done; the kernel's log (dmesg) has the whole message";
+    /// The driver asks for something.
+    GpuActionAsked { action: String, value: String } = "gpu-action-asked", "the driver asks for {action} (recovery action {value})",
+        hint "do as it asks; the device is offered again when the driver asks for nothing any more";
+    /// The driver asks for something unknown.
+    GpuActionUnknown { value: String } = "gpu-action-unknown", "the driver asks for recovery action {value}, which this version does not know",
+        hint "see NVIDIA's documentation of Xid 154; the device is not offered, and nobody is drained for that";
+    /// NVML refuses the GPU.
+    GpuLost { nvml: u32, text: String } = "gpu-lost", "NVML refuses the GPU: {text} ({nvml})",
+        hint "look into the kernel's log; restart the machine if the GPU does not come back";
+    /// On the bus, unknown to the driver.
+    GpuNotListed { pci: String } = "gpu-not-listed", "the GPU at {pci} is on the PCI bus and the driver does not list it",
+        hint "look into the kernel's log for why the driver could not start it";
+    /// Not on the bus.
+    GpuNotOnBus { pci: String } = "gpu-not-on-bus", "the GPU at {pci} is no longer on the PCI bus", hint "restart the machine";
+    /// A row waits.
+    GpuRowsPending = "gpu-rows-pending", "a row of its memory waits for a reset to be replaced", hint "reset it when it is idle";
+    /// A row could not be replaced.
+    GpuRowsFailed = "gpu-rows-failed", "a row of its memory could not be replaced", hint "have the board replaced";
+    /// A page waits.
+    GpuPagesPending = "gpu-pages-pending", "a page of its memory waits for a reset to be retired", hint "reset it when it is idle";
+    /// Many corrected errors.
+    GpuEccRate { per_second: u64 } = "gpu-ecc-rate", "{per_second} errors of its memory are corrected each second",
+        hint "test it when it is idle";
+    /// Uncorrected errors.
+    GpuEccUncorrected { errors: u64 } = "gpu-ecc-uncorrected", "{errors} errors of its memory were not corrected since the look before",
+        hint "see whether an Xid came with them";
+    /// On-chip memory.
+    GpuSramThreshold = "gpu-sram-threshold", "its on-chip memory has had more errors than the maker allows", hint "have the board replaced";
+    /// Slowed down.
+    GpuThrottled { cause: String } = "gpu-throttled", "the hardware slows it down: {cause}", hint "look at cooling and power of the machine";
+    /// Fewer lanes.
+    GpuPcieWidth { width: u32, widest: u32 } = "gpu-pcie-width", "its PCIe link has {width} lanes under load and had {widest}",
+        hint "seat the board anew, or test it";
+    /// Replays.
+    GpuPcieReplays { per_minute: u64 } = "gpu-pcie-replays", "{per_minute} packets a minute are sent again over its PCIe link",
+        hint "seat the board anew, or test it";
+    /// Links down.
+    GpuLinksDown { down: u32, links: u32 } = "gpu-links-down", "{down} of the {links} NVLinks that it had are down",
+        hint "see whether an Xid (74, 144 to 150) came with it";
+    /// Fabric.
+    GpuFabric { state: u32, why: String } = "gpu-fabric", "it is no sound member of its NVSwitch fabric (state {state}): {why}",
+        hint "look at the fabric manager of the machine: systemctl status nvidia-fabricmanager";
+    /// A switch.
+    SwitchSxid { pci: String, sxid: u32, text: String } = "switch-sxid", "NVSwitch {pci}: SXid {sxid}: {text}",
+        hint "all GPUs of the machine hang on it; restart it if the message is fatal";
+    /// Old answers.
+    DriverStale { age_ms: Ms } = "driver-stale", "the driver's last answer is {age_ms:#} old", hint "sluice status shows whether it hangs";
+    /// It hangs.
+    DriverUnresponsive { since_ms: Ms, detail: String } = "driver-unresponsive",
+        "a call into the driver has not returned for {since_ms:#}; the state of its GPUs is unknown {detail}",
+        hint "look into the kernel's log; only a restart of the machine ends a process that hangs in the driver";
+    /// Being changed.
+    DriverMaintenance { why: String } = "driver-maintenance", "the driver cannot be asked: {why}; nobody is drained for that",
+        hint "nothing while it is installed or upgraded; else load it, or restart the machine";
+    /// Not to be had.
+    DriverUnavailable { why: String } = "driver-unavailable", "the driver cannot be asked: {why}",
+        hint "sluice doctor on the node checks driver, library and device files";
+    /// A program's error.
+    WorkerGpuFault { pci: String, xid: u32, text: String } = "worker-gpu-fault", "its program met Xid {xid} on the GPU at {pci}: {text}",
+        hint "the error is the program's; the GPU is offered as before";
+    /// A device is gone.
+    DeviceGone { device: String } = "device-gone", "device {device} was there when the agent started and is gone",
+        hint "look into the kernel's log; restart the node if the device does not come back";
+    /// A device is not seen.
+    DeviceStale { device: String, age: String } = "device-stale", "device {device} was last seen {age}",
+        hint "see the agent's sensors with sluice status: a device they ask may hang";
+    /// Drained for a device.
+    DeviceFault { node: NodeName, device: DeviceId, fault: String, action: String } = "device-fault",
+        "device {device} of node {node} has a fault ({fault}) and needs {action}: its workers save and leave while they can",
+        hint "sluice describe device shows the fault; the device is offered again when it is gone";
+    /// Too many at once.
+    MostNodesFaulty { faulty: u32, known: u32 } = "most-nodes-faulty",
+        "{faulty} of {known} nodes report new faults within 5 min: no new decision, as this is more likely a mistake than the devices",
+        hint "look at what changed (driver, firmware, cooling); sluice unfreeze to decide all the same";
 
     // Records of other versions.
     /// A reason of another version of Sluice, kept as it was told.

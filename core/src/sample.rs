@@ -4,9 +4,15 @@
 //! read" are `None`, never zero. Deciding what a fact means (health, a read-ahead verdict, a
 //! release) is done elsewhere.
 
+mod gpu;
 mod process;
 mod volume;
 
+pub use gpu::{
+    DriverState, EccSample, GpuClocks, GpuFabric, GpuMemory, GpuPower, GpuProcess, GpuSample,
+    GpuTableSample, GpuTemperature, MigInstance, MigSample, NvLinkSample, PciAddress,
+    PciAddressError, PciGpu, PcieSample, Refusal, RemappedRows, RetiredPages, nvml_code,
+};
 pub use process::{
     DeviceFile, ProcessKey, ProcessSample, ProcessState, ProcessTableSample, SignalMasks,
     WorkerProcesses,
@@ -44,6 +50,8 @@ impl<T> Default for Sampled<T> {
 pub struct NodeSample {
     /// Accelerators, ordered by id.
     pub devices: Sampled<Vec<DeviceSample>>,
+    /// What the driver and the PCI bus say of NVIDIA GPUs. No value: this node is not asked for any.
+    pub gpus: Sampled<GpuTableSample>,
     /// Block devices, ordered by name.
     pub volumes: Sampled<VolumeTableSample>,
     /// Mounts of the host, in the kernel's order.
@@ -57,7 +65,7 @@ pub struct NodeSample {
 /// One accelerator: what it is and what it says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSample {
-    /// Unique on the cluster: a GPU's UUID, `<node>-<chip>` for a TPU, `sim-<node>-<index>` where
+    /// Unique on the cluster: a GPU's or a MIG instance's UUID, `<node>-<chip>` for a TPU, `sim-<node>-<index>` where
     /// simulated.
     pub id: String,
     /// What it is, as in the data file of accelerators: `nvidia-l4`, `tpu-v6e`.
@@ -70,10 +78,18 @@ pub struct DeviceSample {
     pub is_simulated: bool,
     /// Answers at this moment. `false`: it was there at the start and is gone now.
     pub is_present: bool,
+    /// The GPU of which it is a part (MIG): that GPU's id. `None`: it is whole.
+    pub parent: Option<String>,
+    /// Where it is on the PCI bus; of a part, its GPU's. `None`: not told, or not on it.
+    pub pci: Option<PciAddress>,
+    /// The file that whoever holds it has open. `None`: not told, so holders cannot be looked for by it.
+    pub file: Option<DeviceFile>,
     /// Memory of the device. Unit: bytes. `None` where unknown.
     pub memory_bytes: Option<u64>,
     /// Memory in use, by anybody. Unit: bytes, `0..=memory_bytes`. `None` where it cannot be asked.
     pub memory_used_bytes: Option<u64>,
+    /// Processes that compute on it, as its driver tells, ordered. `None`: not told.
+    pub computing: Option<Vec<u32>>,
 }
 
 /// Pressure stall information of the whole host.

@@ -48,6 +48,7 @@ impl Node {
                 kind: "simulated".to_owned(),
                 simulated: true,
                 health: Health::Healthy,
+                fault: None,
             };
             (id, device)
         };

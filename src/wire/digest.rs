@@ -1,6 +1,6 @@
 //! A digest of what one agent has told the arbiter, computed alike on both sides, so that drift is found.
 //!
-//! Each entity of a node has a key (`d/<device id>`, `v/<volume name>`, `w/<workload>/<attempt>/<rank>`) and the
+//! Each entity of a node has a key (`n` for its health, `d/<device id>`, `v/<volume name>`, `w/<workload>/<attempt>/<rank>`) and the
 //! FNV-1a hash of its encoded message *without volatile facts* (ages, rates, counters, holders, running time, the
 //! values inside reasons). The digest is the FNV-1a hash over all keys in order, each followed by its entity's hash.
 //! Pressure is all volatile and not in it. Both sides hold nothing but the 8 bytes per entity of [`EntityHashes`] and
@@ -40,7 +40,8 @@ impl EntityHashes {
         let devices = report.devices.iter().map(|d| (device_key(&d.id), device_hash(d)));
         let volumes = report.volumes.iter().map(|v| (volume_key(&v.device), volume_hash(v)));
         let workers = report.workers.iter().map(|w| (worker_key(&worker_id(w)), worker_hash(w)));
-        self.0.extend(devices.chain(volumes).chain(workers));
+        let health = report.health.iter().map(|h| (NODE_KEY.to_owned(), node_hash(h)));
+        self.0.extend(devices.chain(volumes).chain(workers).chain(health));
     }
 
     /// The digest. 0 stands for "none" on the wire and is what a node without any entity has.
@@ -83,6 +84,9 @@ impl EntityHashes {
     }
 }
 
+/// Key of the node's own health.
+pub const NODE_KEY: &str = "n";
+
 /// Key of a device.
 #[must_use]
 pub fn device_key(id: &str) -> String {
@@ -114,8 +118,25 @@ pub fn device_hash(device: &pb::Device) -> u64 {
         holder_pids: Vec::new(),
         age_ms: None,
         health_reason: device.health_reason.as_ref().map(code_only),
+        faults: device.faults.iter().map(timeless).collect(),
         ..device.clone()
     })
+}
+
+/// Hash of the stable facts of the node's health.
+#[must_use]
+pub fn node_hash(health: &pb::NodeHealth) -> u64 {
+    hash(&pb::NodeHealth {
+        faults: health.faults.iter().map(timeless).collect(),
+        kernel_log: None,
+        ..health.clone()
+    })
+}
+
+/// A fault without what may differ from second to second.
+fn timeless(fault: &pb::Fault) -> pb::Fault {
+    let reason = fault.reason.as_ref().map(code_only);
+    pb::Fault { reason, since_age_ms: 0, seen_age_ms: 0, count: 0, ..fault.clone() }
 }
 
 /// Hash of a volume's stable facts.

@@ -4,9 +4,9 @@
 //! not hold is left at its default for the agent to fill in.
 
 use sluice_core::id::{DeviceId, WorkerId};
-use sluice_core::protocol::{Device, Health, NodeReport, WorkerReport};
+use sluice_core::protocol::{Device, DeviceFault, Health, NodeReport, WorkerReport};
 
-use super::{WireError, field, pb};
+use super::{WireError, field, health, pb};
 
 impl From<Health> for pb::Health {
     fn from(health: Health) -> Self {
@@ -34,6 +34,7 @@ pub fn health(value: i32) -> Health {
 /// A device as core knows it.
 #[must_use]
 pub fn device_out(id: &DeviceId, device: &Device) -> pb::Device {
+    let fault = device.fault.as_ref();
     pb::Device {
         id: id.to_string(),
         index: device.index,
@@ -41,6 +42,9 @@ pub fn device_out(id: &DeviceId, device: &Device) -> pb::Device {
         kind: device.kind.clone(),
         simulated: device.simulated,
         health: pb::Health::from(device.health).into(),
+        health_reason: fault.map(|fault| (&fault.reason).into()),
+        action: fault.map_or(pb::Action::Unspecified, |f| health::action_out(f.action)).into(),
+        drain: fault.map_or(pb::DrainNeed::Unspecified, |f| health::drain_out(f.drain)).into(),
         ..pb::Device::default()
     }
 }
@@ -57,6 +61,11 @@ pub fn device_in(device: &pb::Device) -> Result<(DeviceId, Device), WireError> {
         kind: device.kind.clone(),
         simulated: device.simulated,
         health: health(device.health),
+        fault: device.health_reason.as_ref().map(|reason| DeviceFault {
+            reason: reason.into(),
+            action: health::action(device.action),
+            drain: health::drain(device.drain),
+        }),
     };
     Ok((id, device))
 }
@@ -77,6 +86,7 @@ pub fn worker_out(id: &WorkerId, worker: &WorkerReport) -> pb::Worker {
         save_interval_ms: worker.save_interval_ms,
         save_ms: worker.save_ms,
         running_ms: worker.running_ms,
+        device_fault: worker.device_fault.as_ref().map(Into::into),
         ..pb::Worker::default()
     }
 }
@@ -96,6 +106,7 @@ pub fn worker_in(worker: &pb::Worker) -> Result<(WorkerId, WorkerReport), WireEr
         save_interval_ms: worker.save_interval_ms,
         save_ms: worker.save_ms,
         running_ms: worker.running_ms,
+        device_fault: worker.device_fault.as_ref().map(Into::into),
     };
     Ok((id, report))
 }

@@ -7,8 +7,10 @@ mod streams;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_core::checkpoint::Checkpoint;
+use sluice_core::health::Action;
 use sluice_core::id::{DeviceId, WorkerId};
-use sluice_core::protocol::{Device, Health, WorkerReport};
+use sluice_core::protocol::{Device, DeviceFault, DrainNeed, Health, WorkerReport};
+use sluice_core::reason::Reason;
 
 fn set<T: std::str::FromStr<Err: std::fmt::Debug> + Ord>(names: &[&str]) -> BTreeSet<T> {
     names.iter().map(|name| name.parse().unwrap()).collect()
@@ -31,13 +33,18 @@ fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 /// A device of each health.
 fn devices() -> BTreeMap<DeviceId, Device> {
-    let device = |(i, health)| {
+    let device = |(i, health): (usize, Health)| {
         let device = Device {
             resource: "nvidia.com/gpu".parse().unwrap(),
             index: 3,
             kind: "nvidia-l4".to_owned(),
             simulated: true,
             health,
+            fault: (health != Health::Healthy).then(|| DeviceFault {
+                reason: Reason::GpuRowsFailed,
+                action: Action::ALL[i + 5],
+                drain: [DrainNeed::None, DrainNeed::Save, DrainNeed::Hurry][i % 3],
+            }),
         };
         (format!("GPU-{i}").parse().unwrap(), device)
     };
@@ -55,6 +62,11 @@ fn workers() -> BTreeMap<WorkerId, WorkerReport> {
         save_interval_ms: Some(60_000),
         save_ms: None,
         running_ms: 120_000,
+        device_fault: Some(Reason::WorkerGpuFault {
+            pci: "0000:d8:00.0".to_owned(),
+            xid: 94,
+            text: "Contained".to_owned(),
+        }),
     };
     BTreeMap::from([("train/1/0".parse().unwrap(), worker)])
 }

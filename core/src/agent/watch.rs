@@ -43,6 +43,7 @@ impl Worker {
     pub(super) fn report(&self, now: Time) -> WorkerReport {
         let measured = &self.measured;
         WorkerReport {
+            device_fault: None,
             running: !self.is_gone(),
             checkpoint: measured.checkpoint.clone(),
             checkpoint_age_ms: measured.checkpoint_at.map(|at| now.ms_since(at)),

@@ -242,7 +242,10 @@ impl Arbiter {
         let beneficiary = drain.beneficiary.clone().unwrap_or_else(|| drain.victim.clone());
         let step = drain.saved.as_ref().map(|c| c.step);
         let victim = drain.victim.clone();
+        let is_fault = matches!(drain.cause, Reason::DeviceFault { .. });
         let reason = match step {
+            Some(step) if is_fault => Reason::ResumeElsewhere { drain: id.clone(), step },
+            None if is_fault => Reason::RestartElsewhere { drain: id.clone() },
             Some(step) => Reason::ResumePending { drain: id.clone(), beneficiary, step },
             None => Reason::RestartPending { drain: id.clone(), beneficiary },
         };

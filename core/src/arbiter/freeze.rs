@@ -29,7 +29,9 @@ impl Arbiter {
     }
 
     pub(super) fn unfreeze(&mut self) {
-        if self.frozen_by_hand.take().is_some() {
+        let was_wave = self.wave_open;
+        self.dismiss_wave();
+        if self.frozen_by_hand.take().is_some() || was_wave {
             self.decided(DecisionKind::Freeze, None, Reason::Unfrozen);
         }
         self.dirty = true;
@@ -59,6 +61,9 @@ impl Arbiter {
         if self.is_recovering() {
             let missing = u32::try_from(self.awaited.len()).unwrap_or(u32::MAX);
             return Some(Reason::Recovering { missing });
+        }
+        if self.wave_open {
+            return Some(self.wave_reason());
         }
         self.breaker_open.then(|| {
             let (silent, known) = self.silence();

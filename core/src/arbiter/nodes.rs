@@ -59,6 +59,7 @@ impl Arbiter {
     }
 
     pub(super) fn node_report(&mut self, name: &NodeName, report: NodeReport) {
+        let failed_before = self.failing_on(name);
         let Some(node) = self.nodes.get_mut(name) else { return };
         if report.full {
             node.devices.clear();
@@ -78,9 +79,14 @@ impl Arbiter {
         for id in &gone {
             node.workers.remove(id);
         }
+        let faults = new_faults(node, &report.workers);
         node.workers.extend(report.workers.clone());
         self.dirty = true;
         self.touched_nodes.insert(name.clone());
+        self.note_faults(name, &failed_before);
+        for (worker, reason) in faults {
+            self.decided(DecisionKind::Workload, Some(&worker), reason);
+        }
         for (id, worker) in &report.workers {
             self.worker_reported(name, id, worker);
         }
@@ -263,6 +269,7 @@ impl Arbiter {
             .collect();
         for name in old {
             self.nodes.remove(&name);
+            self.failing.remove(&name);
             self.touched_nodes.insert(name);
         }
     }
@@ -307,6 +314,19 @@ impl Arbiter {
     }
 }
 
+/// Programs that met an error of the device which is their own: told once for each.
+fn new_faults(
+    node: &Node,
+    workers: &std::collections::BTreeMap<WorkerId, WorkerReport>,
+) -> Vec<(WorkloadName, Reason)> {
+    let known = |id: &WorkerId| node.workers.get(id).and_then(|w| w.device_fault.as_ref());
+    let of_worker = |(id, worker): (&WorkerId, &WorkerReport)| {
+        let fault = worker.device_fault.as_ref().filter(|fault| known(id) != Some(*fault))?;
+        Some((id.workload.clone(), fault.clone()))
+    };
+    workers.iter().filter_map(of_worker).collect()
+}
+
 impl Node {
     fn new(now: crate::unit::Time) -> Self {
         Self {
@@ -315,6 +335,7 @@ impl Node {
             labels: Default::default(),
             devices: Default::default(),
             workers: Default::default(),
+            fault_at: None,
         }
     }
 }

@@ -26,6 +26,7 @@ pub struct Snapshot {
     /// Since when those who were preempted could have come back.
     pub hold_offs: BTreeMap<WorkloadName, Option<Time>>,
     pub breaker_open: bool,
+    pub wave_open: bool,
     pub dirty: bool,
 }
 
@@ -54,6 +55,8 @@ impl Arbiter {
             awaited,
             retry_at,
             breaker_open,
+            wave_open,
+            failing: _,
             dirty,
             outputs: _,
         } = self.clone();
@@ -71,6 +74,7 @@ impl Arbiter {
             retry_at,
             hold_offs,
             breaker_open,
+            wave_open,
             dirty,
         }
     }
@@ -92,6 +96,7 @@ impl Arbiter {
             retry_at,
             hold_offs,
             breaker_open,
+            wave_open,
             dirty,
         } = snapshot;
         let scheduler = super::scheduler_of(&config);
@@ -114,9 +119,12 @@ impl Arbiter {
             awaited,
             retry_at,
             breaker_open,
+            wave_open,
+            failing: BTreeSet::new(),
             dirty,
             outputs: Vec::new(),
         };
+        arbiter.find_failing();
         arbiter.sync_all();
         for (name, since) in hold_offs {
             let key = super::engine::key_of(&name);

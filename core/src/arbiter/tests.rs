@@ -2,6 +2,7 @@
 
 mod drains;
 mod explain;
+mod faults;
 mod holds;
 mod nodes;
 mod policy;
@@ -83,6 +84,7 @@ impl Bench {
                 kind: "nvidia-l4".to_owned(),
                 simulated: true,
                 health: Health::Healthy,
+                fault: None,
             };
             (format!("{node}-{index}").parse().unwrap(), device)
         };
@@ -169,6 +171,7 @@ impl Bench {
     ) {
         let (node, worker) = self.worker(workload, rank);
         let report = WorkerReport {
+            device_fault: None,
             running: true,
             checkpoint: step.map(checkpoint),
             checkpoint_age_ms: step.map(|_| 0),

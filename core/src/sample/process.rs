@@ -43,6 +43,8 @@ pub enum ProcessState {
 pub enum DeviceFile {
     /// `/dev/nvidia<minor>`
     Nvidia(u32),
+    /// `/dev/nvidia-caps/nvidia-cap<minor>`: a part (MIG) of a GPU.
+    NvidiaCap(u32),
     /// `/dev/accel<n>`: TPUs of v4 and before.
     Accel(u32),
     /// `/dev/vfio/<group>`: TPUs of v5e and later.
@@ -55,6 +57,7 @@ impl fmt::Display for DeviceFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DeviceFile::Nvidia(n) => write!(f, "/dev/nvidia{n}"),
+            DeviceFile::NvidiaCap(n) => write!(f, "/dev/nvidia-caps/nvidia-cap{n}"),
             DeviceFile::Accel(n) => write!(f, "/dev/accel{n}"),
             DeviceFile::Vfio(n) => write!(f, "/dev/vfio/{n}"),
             DeviceFile::Simulated(id) => f.write_str(id),

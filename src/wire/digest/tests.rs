@@ -68,7 +68,19 @@ fn what_passes_by_itself_does_not_change_the_digest_and_anything_else_does() {
     aged.volumes[0].counters = Some(pb::VolumeCounters { reads: 9, ..Default::default() });
     aged.workers[0].running_ms = 12;
     aged.workers[0].checkpoint_age_ms = Some(3);
-    assert_eq!(after(&[aged]).digest(), before);
+    let fault = pb::Fault { count: 1, source: "kmsg".to_owned(), ..Default::default() };
+    let health = pb::NodeHealth { faults: vec![fault.clone()], ..Default::default() };
+    aged.devices[0].faults =
+        vec![pb::Fault { count: 9, since_age_ms: 7, seen_age_ms: 5, ..fault.clone() }];
+    aged.health =
+        Some(pb::NodeHealth { kernel_log: Some(pb::KernelLog::default()), ..health.clone() });
+    let mut told = full();
+    told.devices[0].faults = vec![fault];
+    told.health = Some(health.clone());
+    assert_eq!(after(&[aged]).digest(), after(&[told.clone()]).digest());
+    assert_ne!(after(&[told.clone()]).digest(), before);
+    told.health = Some(pb::NodeHealth { action: pb::Action::Reboot.into(), ..health });
+    assert_ne!(after(&[told]).digest(), before);
     let mut sick = full();
     sick.devices[0].health = pb::Health::Unhealthy.into();
     assert_ne!(after(&[sick]).digest(), before);

@@ -28,6 +28,7 @@ impl From<&Snapshot> for pb::RecordStart {
             awaited: field::texts(&snapshot.awaited),
             retry_at: snapshot.retry_at.map(field::timestamp),
             breaker_open: snapshot.breaker_open,
+            wave_open: snapshot.wave_open,
             dirty: snapshot.dirty,
             hold_offs: snapshot
                 .hold_offs
@@ -70,6 +71,7 @@ impl TryFrom<&pb::RecordStart> for Snapshot {
             retry_at: field::optional_time("retry_at", start.retry_at.as_ref())?,
             hold_offs: hold_offs.collect::<Result<_, WireError>>()?,
             breaker_open: start.breaker_open,
+            wave_open: start.wave_open,
             dirty: start.dirty,
         })
     }
@@ -83,6 +85,7 @@ fn node_out(name: &NodeName, node: &Node) -> pb::RecordNode {
         devices: node.devices.iter().map(|(id, d)| node::device_out(id, d)).collect(),
         workers: node.workers.iter().map(|(id, w)| node::worker_out(id, w)).collect(),
         labels: node.labels.clone(),
+        fault_at: node.fault_at.map(field::timestamp),
     }
 }
 
@@ -93,6 +96,7 @@ fn node_in(message: &pb::RecordNode) -> Result<(NodeName, Node), WireError> {
         devices: message.devices.iter().map(node::device_in).collect::<Result<_, _>>()?,
         workers: message.workers.iter().map(node::worker_in).collect::<Result<_, _>>()?,
         labels: message.labels.clone(),
+        fault_at: field::optional_time("fault_at", message.fault_at.as_ref())?,
     };
     Ok((field::name("name", &message.name)?, value))
 }

@@ -310,6 +310,7 @@ fn snapshot() -> Snapshot {
         labels: [("example.com/rack".to_owned(), "r7".to_owned())].into(),
         devices: super::devices(),
         workers: super::workers(),
+        fault_at: Some(Time(4)),
     };
     Snapshot {
         config,
@@ -325,6 +326,7 @@ fn snapshot() -> Snapshot {
         retry_at: Some(Time(10)),
         hold_offs: [("w1".parse().unwrap(), None), ("w2".parse().unwrap(), Some(Time(12)))].into(),
         breaker_open: true,
+        wave_open: true,
         dirty: true,
     }
 }

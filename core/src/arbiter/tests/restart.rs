@@ -3,12 +3,30 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::health::Action;
+use crate::protocol::{DeviceFault, DrainNeed};
 use crate::scheduler::Place;
 
 const NODES: [&str; 3] = ["a", "b", "c"];
 
 fn pick<T: Copy>(from: &[T], index: u8) -> T {
     from[usize::from(index) % from.len()]
+}
+
+/// Every eighth is out of order; of these some drive out whoever works on them.
+fn random_device(node: &NodeName, index: u32, c: u8) -> (DeviceId, Device) {
+    let is_broken = u32::from(c % 8) == index;
+    let drain = [DrainNeed::None, DrainNeed::Save, DrainNeed::Hurry][usize::from(c / 8 % 3)];
+    let fault = DeviceFault { reason: Reason::GpuRowsFailed, action: Action::Replace, drain };
+    let device = Device {
+        resource: gpu(),
+        index,
+        kind: "nvidia-l4".to_owned(),
+        simulated: true,
+        health: if is_broken { Health::Unhealthy } else { Health::Healthy },
+        fault: is_broken.then_some(fault),
+    };
+    (format!("{node}-{index}").parse().unwrap(), device)
 }
 
 impl Bench {
@@ -63,15 +81,8 @@ impl Bench {
             8 if c % 4 == 0 => Some(Input::AgentDisconnected { node }),
             8 => Some(Input::AgentConnected { node }),
             9 => {
-                let device = |index: u32| {
-                    let health =
-                        if u32::from(c % 8) == index { Health::Unhealthy } else { Health::Healthy };
-                    let kind = "nvidia-l4".to_owned();
-                    let device = Device { resource: gpu(), index, kind, simulated: true, health };
-                    (format!("{node}-{index}").parse().unwrap(), device)
-                };
                 let workers = self.arbiter.nodes().get(&node).map(|n| n.workers.clone());
-                let devices = (0..2).map(device).collect();
+                let devices = (0..2).map(|index| random_device(&node, index, c)).collect();
                 let workers = workers.unwrap_or_default();
                 let report = NodeReport { full: true, devices, workers, ..NodeReport::default() };
                 Some(Input::NodeReport { node, report })
@@ -82,6 +93,7 @@ impl Bench {
                 let node = record.members.get(&rank)?.assignment.as_ref()?.node.clone();
                 let worker = WorkerId { workload: name, attempt: record.attempt, rank };
                 let report = WorkerReport {
+                    device_fault: None,
                     running: c % 8 != 0,
                     checkpoint: (c % 2 == 0).then(|| checkpoint(u64::from(c))),
                     checkpoint_age_ms: Some(0),
