@@ -16,6 +16,7 @@ use sluice::telemetry::{LOG_DEFAULT, LOG_VARIABLE, LogFilter};
 use sluice_core::id::NodeName;
 
 use crate::sensor::disk::VolumePolicy;
+use crate::sensor::gpu::NvmlChoice;
 use crate::sensor::simulated::Simulated;
 
 /// Shortest time between two samples of anything. Below it the agent would cost more than what it tells is worth.
@@ -26,6 +27,7 @@ const INTERVAL_MS_MAX: u64 = 600_000;
 
 /// Watches one node and carries out drains on it.
 #[derive(Debug, Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "switches, each on its own")]
 #[command(name = "sluice-agent", version, about, max_term_width = 100)]
 pub(crate) struct Flags {
     /// Name of this node; the host's name if not given
@@ -58,9 +60,26 @@ pub(crate) struct Flags {
     /// Time between two samples of the accelerators, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     device_interval_ms: u64,
+    /// NVIDIA's library by which GPUs are asked: off, auto (if there is a GPU or a library, and nothing is simulated),
+    /// or its path
+    #[arg(long, value_name = "off|auto|PATH", default_value = "auto")]
+    nvml: String,
+    /// How long NVIDIA's driver may not answer before it is Unresponsive and who asks it is ended, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 45_000)]
+    nvml_unresponsive_ms: u64,
     /// Time between two passes over the process table, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     process_interval_ms: u64,
+    /// The kernel's log, from which faults of GPUs are read; or a file or pipe with such records; or off
+    #[arg(long, value_name = "PATH|off", default_value = "/dev/kmsg")]
+    kmsg_path: PathBuf,
+    /// Take records of the kernel's log that programs wrote, too: for tests, as anybody who may write there can then
+    /// take devices out of service
+    #[arg(long)]
+    kmsg_any_facility: bool,
+    /// Take faults that nobody saw from sluice inject-fault: for fire drills
+    #[arg(long)]
+    allow_fault_injection: bool,
     /// What is logged: a level, or levels by module
     #[arg(long, value_name = "FILTER", env = LOG_VARIABLE, default_value = LOG_DEFAULT)]
     log: String,
@@ -77,6 +96,7 @@ pub(crate) struct Flags {
 
 /// The flags after all checks.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "switches, each on its own")]
 pub(crate) struct Config {
     /// Name of this node.
     pub(crate) node: NodeName,
@@ -102,8 +122,18 @@ pub(crate) struct Config {
     pub(crate) disk_interval: Duration,
     /// Time between two samples of the accelerators.
     pub(crate) device_interval: Duration,
+    /// Whether and how NVIDIA GPUs are asked.
+    pub(crate) nvml: NvmlChoice,
+    /// How long their driver may not answer.
+    pub(crate) nvml_unresponsive: Duration,
     /// Time between two passes over the process table.
     pub(crate) process_interval: Duration,
+    /// The kernel's log; `None`: it is not read.
+    pub(crate) kmsg: Option<PathBuf>,
+    /// Take records of it that programs wrote.
+    pub(crate) is_any_facility_taken: bool,
+    /// Take faults that nobody saw.
+    pub(crate) is_injection_allowed: bool,
     /// What is logged.
     pub(crate) log: LogFilter,
     /// What volumes are meant to be.
@@ -148,6 +178,11 @@ impl Config {
             disk_interval: interval("--disk-interval-ms", flags.disk_interval_ms)?,
             device_interval: interval("--device-interval-ms", flags.device_interval_ms)?,
             process_interval: interval("--process-interval-ms", flags.process_interval_ms)?,
+            kmsg: Some(flags.kmsg_path).filter(|path| path.as_os_str() != "off"),
+            is_any_facility_taken: flags.kmsg_any_facility,
+            is_injection_allowed: flags.allow_fault_injection,
+            nvml: nvml(&flags.nvml, !flags.simulate.is_empty())?,
+            nvml_unresponsive: unresponsive(flags.nvml_unresponsive_ms)?,
             log: parse("--log", &flags.log)?,
             volumes: flags.volumes.policy()?,
             node,
@@ -167,6 +202,32 @@ fn interval(flag: &str, value_ms: u64) -> Result<Duration, String> {
     Err(format!(
         "{flag} is {value_ms} but must be between {INTERVAL_MS_MIN} and {INTERVAL_MS_MAX}; shorter costs too much, \
          longer tells nothing about now"
+    ))
+}
+
+fn nvml(value: &str, is_simulated: bool) -> Result<NvmlChoice, String> {
+    match value {
+        "off" => Ok(NvmlChoice::Off),
+        // Whoever simulates accelerators does not want to see those of the machine besides.
+        "auto" if is_simulated => Ok(NvmlChoice::Off),
+        "auto" => Ok(NvmlChoice::Auto),
+        path if path.starts_with('/') => Ok(NvmlChoice::Library(path.into())),
+        other => Err(format!(
+            "--nvml is \"{other}\" but must be off, auto, or the absolute path of libnvidia-ml.so.1"
+        )),
+    }
+}
+
+/// Shortest time after which a driver that does not answer is Unresponsive. A driver takes seconds to start.
+const UNRESPONSIVE_MS_MIN: u64 = 500;
+
+fn unresponsive(value_ms: u64) -> Result<Duration, String> {
+    if (UNRESPONSIVE_MS_MIN..=INTERVAL_MS_MAX).contains(&value_ms) {
+        return Ok(Duration::from_millis(value_ms));
+    }
+    Err(format!(
+        "--nvml-unresponsive-ms is {value_ms} but must be between {UNRESPONSIVE_MS_MIN} and {INTERVAL_MS_MAX}; a driver \
+         takes seconds to start, and what hangs for minutes should be told"
     ))
 }
 

@@ -31,6 +31,7 @@ use tracing::{error, info, warn};
 use crate::journal::{Journal, JournalError};
 use crate::report::{Counters, count};
 use crate::sensor::Reading;
+use crate::sensor::gpu::GpuSensor;
 use crate::sensor::process::WatchedWorker;
 use crate::signals::{ProcessIdentity, SignalError, Target};
 use crate::uplink::Outbox;
@@ -121,6 +122,8 @@ pub(crate) struct Parts {
     pub(crate) watched: watch::Sender<Vec<WatchedWorker>>,
     /// What the process sensor saw.
     pub(crate) processes: watch::Receiver<Reading<ProcessTableSample>>,
+    /// Who asks GPUs' drivers. `None`: nobody.
+    pub(crate) gpus: Option<GpuSensor>,
     /// Events for the arbiter.
     pub(crate) outbox: Outbox,
     /// Numbers that only rise.
@@ -137,6 +140,7 @@ impl Executor {
             &parts.host_root,
             &parts.devices_dir,
             &parts.node_uid,
+            parts.gpus,
             parts.messages.clone(),
             parts.counters.clone(),
         )?;

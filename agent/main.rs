@@ -1,14 +1,16 @@
 //! `sluice-agent`: watches one node, tells the arbiter, and carries out drains.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod checkpoint;
 mod clock;
 mod config;
 mod executor;
+mod health;
 mod journal;
 mod metrics;
 mod node_api;
+mod nvml;
 mod report;
 mod run;
 mod sensor;
@@ -27,6 +29,10 @@ use crate::run::StartError;
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == nvml::CHILD_COMMAND) {
+        return nvml::child_main(arguments);
+    }
     let flags = match Flags::try_parse() {
         Ok(flags) => flags,
         Err(error) => {

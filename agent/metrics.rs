@@ -1,6 +1,8 @@
 //! What Prometheus scrapes: the newest readings as they are. A scrape samples nothing and waits for nothing.
 
 mod encode;
+mod gpu;
+mod health;
 
 use std::sync::Arc;
 

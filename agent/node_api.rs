@@ -3,11 +3,12 @@
 //! The socket has mode 0660 in a directory of mode 0700: the agent's user and root get in. A launcher of another user
 //! needs a `--socket` in a directory that its group may enter.
 
+mod drills;
 mod register;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sluice::net::Listener;
 use sluice::wire::pb::node_server::{Node, NodeServer};
@@ -20,7 +21,9 @@ use tonic::{Request, Response, Status};
 use tracing::error;
 
 use crate::report::Reporter;
+use crate::sensor::gpu::GpuSensor;
 
+pub(crate) use self::drills::Drills;
 pub(crate) use self::register::WorkersService;
 
 /// Longest a call may take. All answers are ready; registering waits for the journal.
@@ -41,17 +44,33 @@ const WATCH_INTERVAL_MS: std::ops::RangeInclusive<u32> = 100..=3_600_000;
 /// Time between two reports where the caller says nothing. Unit: ms.
 const WATCH_INTERVAL_MS_DEFAULT: u32 = 1_000;
 
+/// How long GPUs stay released where the caller says nothing, and at most. Unit: ms. A driver's upgrade takes minutes.
+const RELEASE_MS_DEFAULT: u64 = 600_000;
+const RELEASE_MS_MAX: u64 = 86_400_000;
+
+/// How long a release may take before the caller is told that it is not done: within [`CALL_TIMEOUT`].
+const RELEASE_WAIT: Duration = Duration::from_secs(8);
+
 /// Answers from what is known.
 #[derive(Debug)]
 pub(crate) struct NodeService {
     reporter: Reporter,
+    drills: Drills,
     watchers: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
 }
 
 impl NodeService {
-    pub(crate) fn new(reporter: Reporter, stop: watch::Receiver<bool>) -> Self {
-        Self { reporter, watchers: Arc::new(Semaphore::new(WATCHERS_MAX)), stop }
+    pub(crate) fn new(reporter: Reporter, drills: Drills, stop: watch::Receiver<bool>) -> Self {
+        Self { reporter, drills, watchers: Arc::new(Semaphore::new(WATCHERS_MAX)), stop }
+    }
+
+    fn gpus(&self) -> Result<&GpuSensor, Status> {
+        self.reporter.sensors.gpus.as_ref().ok_or_else(|| {
+            Status::failed_precondition(
+                "this agent asks no GPU's driver, so there is nothing to release; see --nvml",
+            )
+        })
     }
 }
 
@@ -114,6 +133,50 @@ impl Node for NodeService {
     ) -> Result<Response<pb::ListDrainsResponse>, Status> {
         Ok(Response::new(pb::ListDrainsResponse { drains: self.reporter.drains() }))
     }
+
+    async fn release_gpus(
+        &self,
+        request: Request<pb::ReleaseGpusRequest>,
+    ) -> Result<Response<pb::ReleaseGpusResponse>, Status> {
+        let timeout_ms = match request.get_ref().timeout_ms {
+            0 => RELEASE_MS_DEFAULT,
+            ms if ms <= RELEASE_MS_MAX => ms,
+            ms => {
+                let text = format!("timeout_ms is {ms} but must be at most {RELEASE_MS_MAX}");
+                return Err(Status::invalid_argument(text));
+            }
+        };
+        let until = Instant::now() + Duration::from_millis(timeout_ms);
+        if self.gpus()?.release(until, RELEASE_WAIT).await {
+            return Ok(Response::new(pb::ReleaseGpusResponse {}));
+        }
+        Err(Status::deadline_exceeded(
+            "a call into the GPUs' driver does not end, so that its files are still open; the release stands: ask again \
+             in some seconds, or restart the node if it hangs in the kernel",
+        ))
+    }
+
+    async fn resume_gpus(
+        &self,
+        _: Request<pb::ResumeGpusRequest>,
+    ) -> Result<Response<pb::ResumeGpusResponse>, Status> {
+        self.gpus()?.resume();
+        Ok(Response::new(pb::ResumeGpusResponse {}))
+    }
+
+    async fn inject_fault(
+        &self,
+        request: Request<pb::InjectFaultRequest>,
+    ) -> Result<Response<pb::InjectFaultResponse>, Status> {
+        self.drills.inject(&self.reporter, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn clear_faults(
+        &self,
+        request: Request<pb::ClearFaultsRequest>,
+    ) -> Result<Response<pb::ClearFaultsResponse>, Status> {
+        self.drills.clear(&self.reporter, &request.into_inner().device).await.map(Response::new)
+    }
 }
 
 /// Sends reports to one caller until it goes.
@@ -142,11 +205,12 @@ impl Watcher {
 /// Waits until something has changed, and at least `interval`.
 async fn next_change(reporter: &mut Reporter, interval: Duration) {
     tokio::time::sleep(interval).await;
-    let Reporter { sensors, view, uplink, .. } = reporter;
+    let Reporter { sensors, view, uplink, health, .. } = reporter;
     tokio::select! {
         () = sensors.changed() => {}
         _ = view.changed() => {}
         _ = uplink.changed() => {}
+        _ = health.changed() => {}
     }
 }
 

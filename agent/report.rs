@@ -2,27 +2,26 @@
 //!
 //! Nothing is sampled here. Every value carries its age, and what is not known is said to be unknown.
 
+mod devices;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sluice::wire::{field, node, pb, sample};
+use sluice::wire::{field, health, node, pb, sample};
 use sluice_core::agent::{Agent, Worker};
 use sluice_core::checkpoint::{CheckpointScan, Incomplete};
 use sluice_core::id::WorkerId;
-use sluice_core::sample::{DeviceFile, DeviceSample, NodeSample, ProcessTableSample};
 use sluice_core::unit::Time;
 use tokio::sync::watch;
 
 use crate::clock;
+use crate::health::HealthView;
 use crate::run::sensors::Sensors;
 use crate::uplink::UplinkStatus;
 
-/// A device whose reading is older than this many intervals is `Unknown`: one late sample is ordinary, three are not.
-const STALE_INTERVALS: u64 = 3;
+pub(crate) use self::devices::devices;
 
 /// Who this agent is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +82,8 @@ pub(crate) struct Reporter {
     pub(crate) sensors: Sensors,
     /// Workers and drains.
     pub(crate) view: watch::Receiver<Arc<View>>,
+    /// Health of the devices.
+    pub(crate) health: watch::Receiver<Arc<HealthView>>,
     /// The stream to the arbiter.
     pub(crate) uplink: watch::Receiver<UplinkStatus>,
     /// Numbers that only rise.
@@ -100,14 +101,17 @@ impl Reporter {
     pub(crate) fn report(&self) -> pb::NodeReport {
         let sample = self.sensors.sample();
         let view = self.view.borrow().clone();
+        let judged = self.health.borrow().clone();
+        let now = clock::now();
         let id = &self.identity;
         pb::NodeReport {
             node: id.node.clone(),
             node_uid: id.node_uid.clone(),
             boot_id: id.boot_id.clone(),
-            devices: devices(&sample, &view, self.device_interval_ms),
+            devices: devices(&sample, &view, &judged, self.device_interval_ms, now),
             volumes: sample::volumes(&sample),
-            workers: workers(&view, clock::now()),
+            workers: workers(&view, &judged, now),
+            health: Some(node_health(&judged, now)),
             pressure: sample::pressure(&sample),
             simulated: id.is_simulated,
             labels: id.labels.clone(),
@@ -144,88 +148,29 @@ impl Reporter {
     }
 }
 
-/// The accelerators with their health and holders.
-pub(crate) fn devices(sample: &NodeSample, view: &View, interval_ms: u64) -> Vec<pb::Device> {
-    let age_ms = sample.devices.age_ms;
-    let is_stale = age_ms.is_none_or(|age| age > interval_ms.saturating_mul(STALE_INTERVALS));
-    let seen = sample.devices.value.as_deref().unwrap_or_default();
-    let processes = sample.processes.value.as_ref();
-    let device = |device: &DeviceSample| {
-        let (health, reason) = health(device, is_stale, age_ms);
-        pb::Device {
-            id: device.id.clone(),
-            index: device.index,
-            resource: device.resource_name.clone(),
-            kind: device.kind.clone(),
-            simulated: device.is_simulated,
-            health: health.into(),
-            health_reason: reason,
-            memory_bytes: device.memory_bytes,
-            holder_pids: holders(&device.id, view, processes),
-            source: if device.is_simulated { "simulated" } else { "sysfs" }.to_owned(),
-            age_ms,
-        }
+/// The node as a whole.
+fn node_health(judged: &HealthView, now: Time) -> pb::NodeHealth {
+    let log = health::kernel_log(&judged.counters, judged.last, &judged.problem);
+    let Some(verdict) = &judged.node else {
+        return pb::NodeHealth { kernel_log: Some(log), ..pb::NodeHealth::default() };
     };
-    seen.iter().map(device).collect()
-}
-
-fn health(
-    device: &DeviceSample,
-    is_stale: bool,
-    age_ms: Option<u64>,
-) -> (pb::Health, Option<pb::Reason>) {
-    if is_stale {
-        let age = age_ms.map_or_else(|| "never".to_owned(), |age| format!("{age} ms ago"));
-        let reason = pb::Reason {
-            code: "device-stale".to_owned(),
-            message: format!("device {} was last seen {age}", device.id),
-            hint: "see the agent's sensors with sluice status: a device they ask may hang"
-                .to_owned(),
-            values: [("device".to_owned(), device.id.clone())].into(),
-        };
-        return (pb::Health::Unknown, Some(reason));
+    pb::NodeHealth {
+        health: pb::Health::from(verdict.health).into(),
+        action: health::action_out(verdict.action).into(),
+        faults: health::faults(verdict, now),
+        kernel_log: Some(log),
     }
-    if device.is_present {
-        return (pb::Health::Healthy, None);
-    }
-    let reason = pb::Reason {
-        code: "device-gone".to_owned(),
-        message: format!("device {} was there when the agent started and is gone", device.id),
-        hint: "look into the kernel's log; restart the node if the device does not come back"
-            .to_owned(),
-        values: [("device".to_owned(), device.id.clone())].into(),
-    };
-    (pb::Health::Unhealthy, Some(reason))
-}
-
-/// Processes that hold the device: those that have its file open, and those of workers to which it is assigned.
-fn holders(device: &str, view: &View, processes: Option<&ProcessTableSample>) -> Vec<u32> {
-    let Some(table) = processes else { return Vec::new() };
-    let file = DeviceFile::Simulated(device.to_owned());
-    let mut pids = BTreeSet::new();
-    for worker in &table.workers {
-        let id: Option<WorkerId> = worker.marker.parse().ok();
-        let known = id.and_then(|id| view.agent.workers().get(&id));
-        let is_assigned =
-            known.is_some_and(|w| w.registration.devices.iter().any(|id| id.as_str() == device));
-        let holds = |p: &&sluice_core::sample::ProcessSample| {
-            is_assigned || p.devices.as_ref().is_some_and(|files| files.contains(&file))
-        };
-        pids.extend(worker.processes.iter().filter(holds).map(|p| p.key.pid));
-    }
-    let strangers = table
-        .strangers
-        .iter()
-        .filter(|p| p.devices.as_ref().is_some_and(|files| files.contains(&file)));
-    pids.extend(strangers.map(|p| p.key.pid));
-    pids.into_iter().collect()
 }
 
 /// The workers, their ages brought up to `now`.
-pub(crate) fn workers(view: &View, now: Time) -> Vec<pb::Worker> {
+pub(crate) fn workers(view: &View, health: &HealthView, now: Time) -> Vec<pb::Worker> {
     let passed_ms = now.ms_since(view.at);
     let known = view.agent.workers().iter();
-    known.filter_map(|(id, worker)| one_worker(view, id, worker, passed_ms)).collect()
+    let told = known.filter_map(|(id, worker)| {
+        let fault = health.workers.get(id).map(Into::into);
+        Some(pb::Worker { device_fault: fault, ..one_worker(view, id, worker, passed_ms)? })
+    });
+    told.collect()
 }
 
 fn one_worker(view: &View, id: &WorkerId, worker: &Worker, passed_ms: u64) -> Option<pb::Worker> {

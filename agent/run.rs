@@ -21,9 +21,10 @@ use tracing::{error, info};
 use crate::clock;
 use crate::config::Config;
 use crate::executor::{self, DRAIN_NAME_BYTES_MAX, Executor, Message, Parts, journal_bytes};
+use crate::health;
 use crate::journal::{Journal, JournalError};
 use crate::metrics;
-use crate::node_api::{self, NodeService, WorkersService};
+use crate::node_api::{self, Drills, NodeService, WorkersService};
 use crate::report::{Counters, Identity, Reporter, View, count};
 use crate::uplink::{Outbox, Uplink, UplinkStatus};
 
@@ -37,6 +38,10 @@ const BLOCKING_THREADS_MAX: usize = executor::LOOKS_MAX + 32;
 
 /// How long calls that are being served may take to finish when the agent stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the process that asks the GPUs' driver may take to close it. One that is killed in the middle of a call may
+/// leave a GPU that hangs.
+const GPU_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest time without a tick, so that what core forgets by age alone is forgotten.
 const TICK_MS_MAX: u64 = 10_000;
@@ -122,6 +127,7 @@ async fn start_and_serve(config: Config) -> Result<(), StartError> {
         messages: messages.clone(),
         watched,
         processes: sensors.processes.clone(),
+        gpus: sensors.gpus.clone(),
         outbox: outbox.clone(),
         counters: counters.clone(),
     })?;
@@ -130,10 +136,13 @@ async fn start_and_serve(config: Config) -> Result<(), StartError> {
     let agent = Agent::new(now, config.node.clone(), recovered.registrations, recovered.hands);
     let (view, view_reader) = watch::channel(Arc::new(View { agent: agent.clone(), at: now }));
     let (uplink_status, uplink_reader) = watch::channel(UplinkStatus::default());
+    let parts = health::Parts::of(&identity, &sensors, &view_reader);
+    let health = health::start(&config, &agent_dir, parts)?;
     let reporter = Reporter {
         identity: Arc::new(identity),
         sensors,
         view: view_reader,
+        health: health.view,
         uplink: uplink_reader,
         counters: counters.clone(),
         arbiter: config.arbiter.to_string().into(),
@@ -149,7 +158,9 @@ async fn start_and_serve(config: Config) -> Result<(), StartError> {
     );
     let owner = Owner { agent, executor, inbox, view, wake: None, counters };
     let metrics_address = scraped.as_ref().map(|l| l.address().clone());
-    let served = Served { reporter, messages, outbox, socket, scraped };
+    let drills =
+        Drills { requests: health.requests, is_injection_allowed: config.is_injection_allowed };
+    let served = Served { reporter, messages, outbox, socket, scraped, drills };
     announce(&config, metrics_address.as_ref());
     serve(owner, uplink, served, stop_signals).await;
     Ok(())
@@ -192,18 +203,20 @@ struct Served {
     outbox: Outbox,
     socket: Listener,
     scraped: Option<Listener>,
+    drills: Drills,
 }
 
 /// Serves until a stop signal; then ends what is open. Workers are left running.
 async fn serve(mut owner: Owner, uplink: Uplink, served: Served, mut signals: StopSignals) {
     let (stop, stopped) = watch::channel(false);
-    let node = NodeService::new(served.reporter.clone(), stopped.clone());
+    let node = NodeService::new(served.reporter.clone(), served.drills, stopped.clone());
     let workers = WorkersService::new(served.reporter.clone(), served.messages);
     let mut api_stopped = stopped.clone();
     let api = tokio::spawn(node_api::serve(served.socket, node, workers, async move {
         // An error means that the agent has stopped.
         let _ = api_stopped.wait_for(|stop| *stop).await;
     }));
+    let gpus = served.reporter.sensors.gpus.clone();
     let metrics = served
         .scraped
         .map(|l| tokio::spawn(metrics::serve(l, served.reporter, served.outbox, stopped)));
@@ -220,6 +233,9 @@ async fn serve(mut owner: Owner, uplink: Uplink, served: Served, mut signals: St
         let _ = api.await;
         if let Some(metrics) = metrics {
             let _ = metrics.await;
+        }
+        if let Some(gpus) = gpus {
+            gpus.stop(GPU_STOP_TIMEOUT).await;
         }
     };
     if timeout(STOP_TIMEOUT, finish).await.is_err() {

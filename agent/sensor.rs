@@ -4,6 +4,8 @@
 //! last value standing; its age grows and tells. Facts only: what they mean is judged elsewhere.
 
 pub(crate) mod disk;
+pub(crate) mod gpu;
+pub(crate) mod kmsg;
 pub(crate) mod mounts;
 pub(crate) mod pressure;
 pub(crate) mod process;

@@ -7,7 +7,6 @@ mod delta;
 mod outbox;
 mod session;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sluice::net::{self, Address};
@@ -122,6 +121,3 @@ impl Uplink {
         }
     }
 }
-
-/// The view is shared by pointer, so that being told of a change costs nothing.
-pub(crate) type SharedView = Arc<crate::report::View>;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use sluice_core::agent::Input;
 use sluice_core::id::{DeviceId, WorkerId};
@@ -17,8 +18,13 @@ use tracing::{info, warn};
 use super::Message;
 use super::torn::Place;
 use crate::report::{Counters, count};
+use crate::sensor::gpu::GpuSensor;
 use crate::sensor::process::{ProcessSensor, WatchedWorker};
+use crate::sensor::simulated::is_simulated;
 use crate::signals::{Ending, SignalError, Target};
+
+/// Longest that one pass waits for a GPU's driver; the next pass waits again.
+const DRIVER_WAIT: Duration = Duration::from_secs(2);
 
 /// What is asked about one worker.
 #[derive(Debug)]
@@ -68,12 +74,14 @@ impl Prober {
         host_root: &Path,
         devices_dir: &Path,
         node_uid: &str,
+        gpus: Option<GpuSensor>,
         messages: mpsc::Sender<Message>,
         counters: Arc<Counters>,
     ) -> Result<Self, String> {
         let shared = Arc::new(Shared::default());
         let mut pass = Pass {
             sensor: ProcessSensor::new(host_root, Some(devices_dir)).only_of(node_uid),
+            gpus,
             messages,
             counters,
         };
@@ -117,12 +125,14 @@ fn take(shared: &Shared) -> Option<BTreeMap<WorkerId, Job>> {
 
 struct Pass {
     sensor: ProcessSensor,
+    gpus: Option<GpuSensor>,
     messages: mpsc::Sender<Message>,
     counters: Arc<Counters>,
 }
 
 impl Pass {
     fn run(&mut self, jobs: &BTreeMap<WorkerId, Job>) {
+        let started = Instant::now();
         let watched: Vec<WatchedWorker> = jobs.values().map(|job| job.watched.clone()).collect();
         let table = match self.sensor.sample(&watched) {
             Ok(table) => table,
@@ -140,7 +150,8 @@ impl Pass {
             if let Some(place) = job.torn.as_ref().filter(|_| alive.is_empty()) {
                 place.put_torn_aside();
             }
-            let Some(busy_devices) = self.busy(&job.devices, !alive.is_empty()) else { continue };
+            let is_alive = !alive.is_empty();
+            let Some(busy_devices) = self.busy(&job.devices, is_alive, started) else { continue };
             let input = Input::Holders {
                 worker: worker.clone(),
                 processes: u32::try_from(alive.len()).unwrap_or(u32::MAX),
@@ -172,9 +183,32 @@ impl Pass {
     ///
     /// Processes whose files this agent may not list count as holding nothing: a simulated device lies in a directory
     /// of the agent's user alone, so only that user and root can have it open.
-    fn busy(&mut self, devices: &BTreeSet<DeviceId>, is_alive: bool) -> Option<BTreeSet<DeviceId>> {
+    /// A real device is in use as long as its driver says so, when asked after `moment`.
+    fn busy(
+        &mut self,
+        devices: &BTreeSet<DeviceId>,
+        is_alive: bool,
+        moment: Instant,
+    ) -> Option<BTreeSet<DeviceId>> {
         if is_alive {
             return Some(devices.clone());
+        }
+        let (simulated, real): (BTreeSet<DeviceId>, BTreeSet<DeviceId>) =
+            devices.iter().cloned().partition(|id| is_simulated(id.as_str()));
+        let mut busy = self.held(&simulated)?;
+        for id in real {
+            // Without an answer it cannot be told; an agent that asks no driver never can.
+            if self.gpus.as_ref()?.is_busy(id.as_str(), moment, DRIVER_WAIT)? {
+                busy.insert(id);
+            }
+        }
+        Some(busy)
+    }
+
+    /// The simulated devices whose files somebody has open.
+    fn held(&mut self, devices: &BTreeSet<DeviceId>) -> Option<BTreeSet<DeviceId>> {
+        if devices.is_empty() {
+            return Some(BTreeSet::new());
         }
         let file = |id: &DeviceId| DeviceFile::Simulated(id.to_string());
         let files: BTreeSet<DeviceFile> = devices.iter().map(file).collect();

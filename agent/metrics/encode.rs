@@ -12,6 +12,7 @@ use sluice::wire::digest::worker_id;
 use sluice::wire::pb;
 use sluice_core::agent::Stage;
 
+use super::gpu;
 use crate::clock;
 use crate::report::Reporter;
 use crate::uplink::Outbox;
@@ -39,6 +40,11 @@ impl Collector for AgentMetrics {
         self.agent(&mut families, &status)?;
         collectors(&mut families, &status.sensors)?;
         devices(&mut families, &report.devices)?;
+        let judged = self.reporter.health.borrow().clone();
+        super::health::health(&mut families, &report, &judged)?;
+        if let Some(table) = self.reporter.sensors.gpu_table() {
+            gpu::gpus(&mut families, &table)?;
+        }
         volumes(&mut families, &report.volumes)?;
         pressure(&mut families, report.pressure.as_ref())?;
         workers(&mut families, &report.workers)?;
@@ -219,15 +225,15 @@ fn itself(families: &mut Families<'_>) -> Result<(), Error> {
 
 /// Seconds, exact up to 285,000 years of milliseconds.
 #[expect(clippy::cast_precision_loss, reason = "2^53 ms are longer than any machine runs")]
-fn seconds(ms: u64) -> f64 {
+pub(super) fn seconds(ms: u64) -> f64 {
     ms as f64 / 1e3
 }
 
 /// Writes families; one without any series is left out.
-struct Families<'a>(DescriptorEncoder<'a>);
+pub(super) struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {
-    fn gauge(
+    pub(super) fn gauge(
         &mut self,
         name: &str,
         help: &str,
@@ -236,7 +242,7 @@ impl Families<'_> {
         self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 
-    fn counter(
+    pub(super) fn counter(
         &mut self,
         name: &str,
         help: &str,
@@ -246,7 +252,7 @@ impl Families<'_> {
         encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
     }
 
-    fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
+    pub(super) fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
         &mut self,
         name: &str,
         help: &str,
@@ -263,7 +269,7 @@ impl Families<'_> {
         Ok(())
     }
 
-    fn counters<L: EncodeLabelSet, V: EncodeCounterValue>(
+    pub(super) fn counters<L: EncodeLabelSet, V: EncodeCounterValue>(
         &mut self,
         name: &str,
         help: &str,

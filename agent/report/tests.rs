@@ -6,6 +6,7 @@ use sluice_core::sample::{DeviceSample, NodeSample, Sampled};
 use sluice_core::unit::Time;
 
 use super::{View, devices};
+use crate::health::HealthView;
 
 fn view() -> View {
     let node = "n1".parse().unwrap();
@@ -20,12 +21,16 @@ fn check(age_ms: Option<u64>, is_present: bool, health: pb::Health, code: Option
         index: 0,
         is_simulated: true,
         is_present,
+        parent: None,
+        pci: None,
+        file: None,
         memory_bytes: Some(24),
         memory_used_bytes: None,
+        computing: None,
     };
     let devices_seen = Sampled { value: Some(vec![device]), age_ms, ..Sampled::default() };
     let sample = NodeSample { devices: devices_seen, ..NodeSample::default() };
-    let told = devices(&sample, &view(), 5_000).remove(0);
+    let told = devices(&sample, &view(), &HealthView::default(), 5_000, Time(0)).remove(0);
     assert_eq!(told.health(), health);
     assert_eq!(told.health_reason.map(|r| r.code).as_deref(), code);
     assert!(told.simulated);

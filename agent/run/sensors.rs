@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use sluice::wire::pb;
 use sluice_core::sample::{
-    DeviceSample, MountTableSample, NodeSample, PressureSample, ProcessTableSample, Sampled,
-    VolumeTableSample,
+    DeviceSample, GpuTableSample, MountTableSample, NodeSample, PressureSample, ProcessTableSample,
+    Sampled, VolumeTableSample,
 };
 use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::sensor::disk::VolumeJudge;
+use crate::sensor::gpu::{self, GpuReading, GpuSensor};
 use crate::sensor::mounts::MountSensor;
 use crate::sensor::pressure::PressureSensor;
 use crate::sensor::process::{ProcessSensor, WatchedWorker};
@@ -25,8 +26,10 @@ const SLOW_INTERVAL: Duration = Duration::from_secs(5);
 /// The newest reading of every sensor. Cheap to clone; the sensors' threads end with the last clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Sensors {
-    /// `None`: this node has no accelerators.
-    pub(crate) devices: Option<watch::Receiver<Reading<Vec<DeviceSample>>>>,
+    /// `None`: nothing is simulated.
+    pub(crate) simulated: Option<watch::Receiver<Reading<Vec<DeviceSample>>>>,
+    /// NVIDIA GPUs. `None`: there are none, or they are not to be asked.
+    pub(crate) gpus: Option<GpuSensor>,
     /// Block devices.
     pub(crate) volumes: watch::Receiver<Reading<VolumeTableSample>>,
     /// Mounts of the host.
@@ -61,7 +64,14 @@ impl Sensors {
         let mut disk = VolumeJudge::new(root, &config.volumes, mounts.clone(), pressure.clone());
         let mut processes =
             ProcessSensor::new(root, Some(&devices_dir(agent_dir))).only_of(node_uid);
-        let devices = simulated(config, agent_dir)?.map(|simulated| {
+        let gpus = GpuSensor::start(
+            &config.nvml,
+            root,
+            agent_dir,
+            config.device_interval,
+            config.nvml_unresponsive,
+        );
+        let simulated = simulated(config, agent_dir)?.map(|simulated| {
             let sample = move || Ok::<_, String>(simulated.sample());
             sensor::spawn("devices", config.device_interval, sample).map_err(refused)
         });
@@ -70,7 +80,8 @@ impl Sensors {
             processes.sample(&watched)
         };
         Ok(Self {
-            devices: devices.transpose()?,
+            simulated: simulated.transpose()?,
+            gpus: gpus.map_err(refused)?,
             volumes: sensor::spawn("disk", config.disk_interval, move || disk.sample())
                 .map_err(refused)?,
             mounts,
@@ -83,10 +94,8 @@ impl Sensors {
     pub(crate) fn sample(&self) -> NodeSample {
         let now = Instant::now();
         NodeSample {
-            devices: self
-                .devices
-                .as_ref()
-                .map_or_else(Sampled::default, |d| d.borrow().sampled(now)),
+            devices: self.devices(now),
+            gpus: self.gpus.as_ref().map_or_else(Sampled::default, |gpus| gpus.table(now)),
             volumes: self.volumes.borrow().sampled(now),
             mounts: self.mounts.borrow().sampled(now),
             processes: self.processes.borrow().sampled(now),
@@ -94,11 +103,32 @@ impl Sensors {
         }
     }
 
+    /// What is known of NVIDIA GPUs, their age as of now. `None`: nobody looks for any.
+    pub(crate) fn gpu_table(&self) -> Option<GpuTableSample> {
+        self.gpus.as_ref()?.table(Instant::now()).value
+    }
+
+    /// Accelerators of all sorts. With both sorts, the age is that of the real ones.
+    fn devices(&self, now: Instant) -> Sampled<Vec<DeviceSample>> {
+        let simulated = self.simulated.as_ref().map(|devices| devices.borrow().sampled(now));
+        match (&self.gpus, simulated) {
+            (None, None) => Sampled::default(),
+            (None, Some(simulated)) => simulated,
+            (Some(gpus), simulated) => {
+                let mut devices = gpus.devices(now);
+                let simulated = simulated.and_then(|simulated| simulated.value);
+                devices.value.get_or_insert_default().extend(simulated.into_iter().flatten());
+                devices
+            }
+        }
+    }
+
     /// How each sensor is doing.
     pub(crate) fn statuses(&self) -> Vec<pb::SensorStatus> {
         let now = Instant::now();
         let mut statuses: Vec<_> =
-            self.devices.iter().map(|devices| status(&devices.borrow(), now)).collect();
+            self.simulated.iter().map(|devices| status(&devices.borrow(), now)).collect();
+        statuses.extend(self.gpus.as_ref().map(|gpus| gpu_status(&gpus.reading(), now)));
         statuses.push(status(&self.volumes.borrow(), now));
         statuses.push(status(&self.mounts.borrow(), now));
         statuses.push(status(&self.processes.borrow(), now));
@@ -109,14 +139,21 @@ impl Sensors {
     /// Waits until a sensor has something new about devices, volumes, mounts or processes. Pressure alone wakes nobody:
     /// it changes all the time and decides nothing. Cancel safe.
     pub(crate) async fn changed(&mut self) {
-        let devices = async {
-            match &mut self.devices {
+        let simulated = async {
+            match &mut self.simulated {
                 Some(devices) => devices.changed().await,
                 None => std::future::pending().await,
             }
         };
+        let gpus = async {
+            match &mut self.gpus {
+                Some(gpus) => gpus.changed().await,
+                None => std::future::pending().await,
+            }
+        };
         let closed = tokio::select! {
-            result = devices => result.is_err(),
+            result = simulated => result.is_err(),
+            is_open = gpus => !is_open,
             result = self.volumes.changed() => result.is_err(),
             result = self.mounts.changed() => result.is_err(),
             result = self.processes.changed() => result.is_err(),
@@ -142,5 +179,20 @@ fn status<T>(reading: &Reading<T>, now: Instant) -> pb::SensorStatus {
         sample_duration_us: reading.duration_ms.saturating_mul(1_000),
         error: reading.problem(now).unwrap_or_default(),
         errors: reading.failures,
+    }
+}
+
+/// The GPU sensor always answers; what counts is whether the driver does.
+fn gpu_status(reading: &Reading<GpuReading>, now: Instant) -> pb::SensorStatus {
+    let table = reading.value.as_ref().map(|value| &value.table);
+    let passed = reading.age_ms(now).unwrap_or_default();
+    let told_ms = table.and_then(|table| table.gpus_age_ms);
+    let look_ms = table.and_then(|table| table.look_ms).unwrap_or_default();
+    pb::SensorStatus {
+        age_ms: told_ms.map(|age| age.saturating_add(passed)),
+        sample_duration_us: look_ms.saturating_mul(1_000),
+        error: gpu::problem(reading, now).unwrap_or_default(),
+        errors: table.map_or(0, |table| table.missed_looks.into()),
+        ..status(reading, now)
     }
 }

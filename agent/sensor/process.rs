@@ -18,6 +18,8 @@ use sluice_core::sample::{
     DeviceFile, ProcessKey, ProcessSample, ProcessState, ProcessTableSample,
 };
 
+use crate::nvml::PROBE_NAME;
+
 use self::files::OpenFiles;
 use self::table::{Entry, ProcessTable};
 
@@ -204,9 +206,12 @@ impl ProcessSensor {
 }
 
 impl Entry {
-    /// Kernel threads have no files and zombies have none any more.
+    /// Kernel threads have no files and zombies have none any more. The agent's own child that asks a driver holds
+    /// nothing of anybody's.
     fn may_hold_files(&self) -> bool {
+        let is_probe = self.comm == PROBE_NAME && self.parent_pid == std::process::id();
         !self.is_kernel_thread
+            && !is_probe
             && self.state != ProcessState::Zombie
             && self.state != ProcessState::Dead
     }

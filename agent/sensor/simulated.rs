@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::Deserialize;
-use sluice_core::sample::DeviceSample;
+use sluice_core::sample::{DeviceFile, DeviceSample, PciAddress};
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +18,9 @@ const ACCELERATORS: &str = include_str!("simulated/accelerators.json");
 
 /// Most devices simulated on one node; the largest real hosts have 16.
 const DEVICES_MAX: u32 = 64;
+
+/// Begins the name of each simulated device.
+const PREFIX: &str = "sim-";
 
 #[derive(Deserialize)]
 struct AcceleratorTable {
@@ -30,6 +33,9 @@ struct Accelerator {
     kind: String,
     resource_name: String,
     memory_bytes: u64,
+    /// Words that are all in the name which the driver gives such a product. None: not told by a driver.
+    #[serde(default)]
+    product_words: Vec<String>,
 }
 
 /// `KIND=COUNT` of the flag `--simulate`: so many devices of one kind.
@@ -67,6 +73,14 @@ fn accelerators() -> Vec<Accelerator> {
     let table: AcceleratorTable = serde_json::from_str(ACCELERATORS)
         .expect("the built-in table of accelerators is parsed by a test");
     table.accelerators
+}
+
+/// Kinds by the words in their products' names, those with most words first.
+pub(crate) fn kinds_by_product() -> Vec<(Vec<String>, String)> {
+    let told = accelerators().into_iter().filter(|known| !known.product_words.is_empty());
+    let mut kinds: Vec<_> = told.map(|known| (known.product_words, known.kind)).collect();
+    kinds.sort_by_key(|(words, _)| std::cmp::Reverse(words.len()));
+    kinds
 }
 
 /// The simulated devices of one node.
@@ -131,17 +145,33 @@ pub(crate) fn devices_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("devices")
 }
 
+/// Whether a device of this name is simulated: no real one is named so.
+pub(crate) fn is_simulated(id: &str) -> bool {
+    id.starts_with(PREFIX)
+}
+
 fn new_device(node: &str, index: u32, accelerator: &Accelerator) -> DeviceSample {
+    let id = format!("{PREFIX}{node}-{index}");
     DeviceSample {
-        id: format!("sim-{node}-{index}"),
+        file: Some(DeviceFile::Simulated(id.clone())),
+        id,
         kind: accelerator.kind.clone(),
         resource_name: accelerator.resource_name.clone(),
         index,
         is_simulated: true,
         is_present: true,
+        parent: None,
+        pci: Some(address(index)),
         memory_bytes: Some(accelerator.memory_bytes),
         memory_used_bytes: None,
+        computing: None,
     }
+}
+
+/// A place on the bus where no real device can be: real domains have 16 or, behind some controllers, 17 bits.
+fn address(index: u32) -> PciAddress {
+    let bus = u8::try_from(index).unwrap_or(u8::MAX);
+    PciAddress { domain: 0x00ff_ff00, bus, device: 0, function: 0 }
 }
 
 fn could_not_create(path: &Path, error: &std::io::Error) -> String {

@@ -9,8 +9,8 @@ mod tests;
 use std::collections::BTreeSet;
 
 use sluice::wire::digest::{
-    EntityHashes, device_hash, device_key, volume_hash, volume_key, worker_hash, worker_id,
-    worker_key,
+    EntityHashes, NODE_KEY, device_hash, device_key, node_hash, volume_hash, volume_key,
+    worker_hash, worker_id, worker_key,
 };
 use sluice::wire::pb;
 
@@ -42,6 +42,7 @@ impl Told {
             && report.volumes.is_empty()
             && report.workers.is_empty()
             && report.pressure.is_none()
+            && report.health.is_none()
             && report.removed_devices.is_empty()
             && report.removed_volumes.is_empty()
             && report.removed_workers.is_empty();
@@ -68,6 +69,7 @@ impl Told {
                 || has_figures && !self.report.workers.iter().any(|told| is_same_worker(told, w))
         };
         let pressure = now.pressure.filter(|_| has_figures && now.pressure != self.report.pressure);
+        let is_new_health = |h: &&pb::NodeHealth| has_figures || is_new(NODE_KEY, node_hash(h));
         let keys = keys(now);
         let gone = |kind: &str| {
             let of_kind = self.hashes.keys().filter(|key| !keys.contains(*key));
@@ -79,6 +81,7 @@ impl Told {
             volumes: now.volumes.iter().filter(volume).cloned().collect(),
             workers: now.workers.iter().filter(worker).cloned().collect(),
             pressure,
+            health: now.health.as_ref().filter(is_new_health).cloned(),
             removed_devices: gone("d/"),
             removed_volumes: gone("v/"),
             removed_workers: gone("w/"),
@@ -94,6 +97,7 @@ fn everything(now: &pb::NodeReport) -> pb::Report {
         volumes: now.volumes.clone(),
         workers: now.workers.clone(),
         pressure: now.pressure,
+        health: now.health.clone(),
         labels: now.labels.clone(),
         ..pb::Report::default()
     }

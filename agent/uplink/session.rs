@@ -18,7 +18,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tracing::{debug, info, warn};
 
-use super::{SharedView, Uplink};
+use super::Uplink;
 use crate::clock;
 use crate::executor::Message;
 use crate::report::{Reporter, count};
@@ -180,6 +180,7 @@ impl Session {
     ) -> End {
         let mut sensors = uplink.reporter.sensors.clone();
         let mut view = uplink.reporter.view.clone();
+        let mut health = uplink.reporter.health.clone();
         let outbox = uplink.outbox.clone();
         let sender = self.sender.clone();
         loop {
@@ -197,6 +198,7 @@ impl Session {
                 },
                 () = sensors.changed() => self.due.change = true,
                 () = changed(&mut view) => self.due.change = true,
+                () = changed(&mut health) => self.due.change = true,
                 () = outbox.pushed() => {}
                 () = sleep_until(self.heartbeat_at) => {
                     self.due.heartbeat = true;
@@ -365,7 +367,7 @@ fn assigned(ms: u64, default_ms: u64) -> Duration {
     Duration::from_millis(ms.clamp(*INTERVAL_MS.start(), *INTERVAL_MS.end()))
 }
 
-async fn changed(view: &mut tokio::sync::watch::Receiver<SharedView>) {
+async fn changed<T>(view: &mut tokio::sync::watch::Receiver<T>) {
     if view.changed().await.is_err() {
         // The owner of the state has ended: the agent stops, and this task is ended with it.
         std::future::pending::<()>().await;

@@ -84,6 +84,7 @@ impl OpenFiles {
             let numbered = |prefix: &[u8]| rest.strip_prefix(prefix).and_then(decimal);
             return numbered(b"nvidia")
                 .map(DeviceFile::Nvidia)
+                .or_else(|| numbered(b"nvidia-caps/nvidia-cap").map(DeviceFile::NvidiaCap))
                 .or_else(|| numbered(b"accel").map(DeviceFile::Accel))
                 .or_else(|| numbered(b"vfio/").map(DeviceFile::Vfio));
         }

@@ -1,6 +1,6 @@
 use std::fs;
 
-use sluice_core::sample::DeviceSample;
+use sluice_core::sample::{DeviceFile, DeviceSample};
 
 use super::{Accelerator, Simulated, SimulatedSensor, accelerators};
 
@@ -17,6 +17,7 @@ fn flag_names_a_known_kind_and_a_count() {
                 kind: "nvidia-l4".to_owned(),
                 resource_name: "nvidia.com/gpu".to_owned(),
                 memory_bytes: 24 << 30,
+                product_words: vec!["L4".to_owned()],
             },
             count: 2,
         }
@@ -53,8 +54,12 @@ fn devices_of_all_kinds_are_numbered_through_and_backed_by_files() {
         index,
         is_simulated: true,
         is_present: true,
+        parent: None,
+        pci: Some(format!("ffff00:{index:02x}:00.0").parse().unwrap()),
+        file: Some(DeviceFile::Simulated(format!("sim-n-1-{index}"))),
         memory_bytes: Some(gib << 30),
         memory_used_bytes: None,
+        computing: None,
     };
     let gpu = device(0, "nvidia-l4", "nvidia.com/gpu", 24);
     let tpu = device(1, "tpu-v6e", "google.com/tpu", 32);

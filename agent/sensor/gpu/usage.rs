@@ -1,0 +1,54 @@
+//! Whether anybody uses a device, by what its driver says: processes that compute on it, and its memory.
+//!
+//! Open files say nothing here: persistence daemons, exporters and this agent's own child hold them all day long.
+
+use std::collections::BTreeMap;
+
+use sluice_core::sample::{DeviceSample, GpuTableSample};
+
+/// Memory in use of a device that nobody uses, at most, before it was ever seen idle. Contexts of a display or of a
+/// persistence daemon take some hundred MiB; a training takes gigabytes. Twice as much would hide a small server.
+const IDLE_BYTES_MAX: u64 = 1 << 30;
+
+/// By how much memory in use may differ from the least ever seen and still count as back.
+const SLACK_BYTES: u64 = 256 << 20;
+
+/// Knows the least memory in use of each device while nobody computed on it.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    idle_bytes: BTreeMap<String, u64>,
+}
+
+impl Usage {
+    /// Which devices are in use, by id. A device of which that was not told is left out; one that is lost is not in use.
+    pub(super) fn of(
+        &mut self,
+        table: &GpuTableSample,
+        devices: &[DeviceSample],
+    ) -> BTreeMap<String, bool> {
+        let is_lost = |device: &DeviceSample| {
+            table.gpus.iter().any(|gpu| gpu.lost.is_some() && gpu.pci == device.pci)
+        };
+        let told = |device: &DeviceSample| {
+            let is_busy =
+                if is_lost(device) || !device.is_present { false } else { self.is_busy(device)? };
+            Some((device.id.clone(), is_busy))
+        };
+        devices.iter().filter_map(told).collect()
+    }
+
+    fn is_busy(&mut self, device: &DeviceSample) -> Option<bool> {
+        if !device.computing.as_ref()?.is_empty() {
+            return Some(true);
+        }
+        let used = device.memory_used_bytes?;
+        let known = self.idle_bytes.get(&device.id).copied();
+        let limit = known.map_or(IDLE_BYTES_MAX, |least| least.saturating_add(SLACK_BYTES));
+        if used > limit {
+            return Some(true);
+        }
+        let least = known.map_or(used, |least| least.min(used));
+        self.idle_bytes.insert(device.id.clone(), least);
+        Some(false)
+    }
+}
