@@ -17,8 +17,10 @@ use crate::control::{CancelArgs, FreezeArgs};
 use crate::demo::DemoArgs;
 use crate::describe::DescribeArgs;
 use crate::doctor::DoctorArgs;
+use crate::drill::{ClearFaultsArgs, InjectFaultArgs};
 use crate::explain::ExplainArgs;
 use crate::get::GetArgs;
+use crate::gpus::ReleaseArgs;
 use crate::paint::When;
 use crate::run::RunArgs;
 use crate::simulate::SimulateArgs;
@@ -103,6 +105,14 @@ pub(crate) enum Command {
     Freeze(FreezeArgs),
     /// Lets decisions go on.
     Unfreeze,
+    /// Makes the agents of this machine let go of the GPUs' driver, for its upgrade or a reset.
+    ReleaseGpus(ReleaseArgs),
+    /// Makes them ask the driver again.
+    ResumeGpus,
+    /// Lets an agent of this machine see a fault that is none: a fire drill.
+    InjectFault(InjectFaultArgs),
+    /// Forgets what stands against a device that somebody has seen to.
+    ClearFaults(ClearFaultsArgs),
     /// Shows what checkpoint-drain is worth, on this machine in about a minute.
     Demo(DemoArgs),
     /// Runs a cluster and a trace of workloads in virtual time, with and without draining.

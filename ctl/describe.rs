@@ -1,6 +1,7 @@
 //! `sluice describe`: everything about one thing.
 
 mod drain;
+mod fault;
 mod machine;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 mod agents;
 mod arbiter;
+mod gpu;
 mod machine;
 mod report;
 #[cfg(test)]
@@ -42,6 +43,12 @@ pub(crate) async fn doctor(global: &Global, args: DoctorArgs) -> Result<u8, Fail
     machine::check(&mut report, global);
     let (agents, errors) = connect::reports(global).await;
     agents::check(&mut report, &agents, &errors);
+    let gpus = gpu::Facts::look(std::path::Path::new("/"));
+    gpu::check(&mut report, &gpus);
+    for agent in &agents {
+        let told = agent.answer.report.clone().unwrap_or_default();
+        gpu::check_agent(&mut report, agent.node(), &told, &gpus);
+    }
     match control::status(global).await {
         Ok(status) => {
             let facts = arbiter::Facts::ask(global, status).await?;

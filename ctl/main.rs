@@ -22,9 +22,11 @@ mod control;
 mod demo;
 mod describe;
 mod doctor;
+mod drill;
 mod explain;
 mod failure;
 mod get;
+mod gpus;
 mod output;
 mod paint;
 mod run;
@@ -96,6 +98,10 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::Cancel(args) => done(control::cancel(global, args).await),
             Command::Freeze(args) => done(control::freeze(global, args).await),
             Command::Unfreeze => done(control::unfreeze(global).await),
+            Command::ReleaseGpus(args) => done(gpus::release(global, args).await),
+            Command::ResumeGpus => done(gpus::resume(global).await),
+            Command::InjectFault(args) => done(drill::inject_fault(global, args).await),
+            Command::ClearFaults(args) => done(drill::clear_faults(global, args).await),
             Command::Demo(args) => demo::demo(global, args).await,
             Command::Simulate(args) => done(simulate::simulate(global, &args)),
             Command::Slice(args) => slice::slice(global, &args),

@@ -8,6 +8,7 @@ pub(crate) mod drain;
 pub(crate) mod explain;
 #[cfg(test)]
 pub(crate) mod fixtures;
+pub(crate) mod health;
 pub(crate) mod node;
 pub(crate) mod queue;
 pub(crate) mod workload;

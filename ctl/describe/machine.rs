@@ -30,6 +30,9 @@ pub(crate) fn node_parts(sheet: &mut Sheet, node: &NodeView) {
     let rows: Vec<Vec<String>> = node.devices.iter().map(device_line).collect();
     let titles = ["NAME", "INDEX", "KIND", "HEALTH", "AGE", "SOURCE", "PIDS", "WHY"];
     sheet.section("Devices").table(&titles, &rows);
+    if let Some(health) = &node.health {
+        super::fault::node(sheet, health);
+    }
     let (volumes, empty): (Vec<_>, Vec<_>) = node.volumes.iter().partition(|v| v.size_bytes > 0);
     let rows: Vec<Vec<String>> = volumes.into_iter().map(volume_line).collect();
     let titles = [
@@ -113,6 +116,9 @@ fn worker_lines(worker: &WorkerView) -> String {
     if let Some(incomplete) = &worker.incomplete_checkpoint {
         text.push_str(&format!("  not complete: {}\n", safe(incomplete)));
     }
+    if let Some(fault) = &worker.device_fault {
+        text.push_str(&format!("  device: {}\n", safe(&fault.message)));
+    }
     if let Some(problem) = &worker.checkpoint_problem {
         text.push_str(&format!("  problem: {}\n", safe(&problem.message)));
     }
@@ -149,12 +155,15 @@ pub(super) fn device(device: &DeviceView) -> String {
     sheet.field("Kind", or_dash(&device.kind)).field("Resource", or_dash(&device.resource));
     sheet.field("Simulated", yes(device.simulated)).field("Health", health(device.health));
     reason(&mut sheet, "Reason", &device.health_reason);
+    sheet.field("To be done", device.action);
+    sheet.field("PCI", or_dash(device.pci_bus_id.as_deref().unwrap_or_default()));
     sheet.field("Memory", device.memory_bytes.map_or("unknown".to_owned(), bytes));
     sheet.field("Workload", or_dash(device.workload.as_deref().unwrap_or_default()));
     let pids: Vec<String> = device.holder_pids.iter().map(u32::to_string).collect();
     sheet.field("Held by pids", or_dash(&pids.join(", ")));
     sheet.field("Source", or_dash(&device.source));
     sheet.field("Age", span_or_unknown(device.age_ms));
+    super::fault::table(&mut sheet, "Faults", &device.faults);
     sheet.finish()
 }
 

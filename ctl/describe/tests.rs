@@ -135,21 +135,23 @@ fn a_silent_node_has_no_healthy_device() {
     check(
         &Item::Device(Box::new(device)),
         &expect![[r#"
-        Name:          sim-gpu-7-0
-        Node:          gpu-7
-        Index:         0
-        Kind:          nvidia-l4
-        Resource:      nvidia.com/gpu
-        Simulated:     yes
-        Health:        Unknown
-        Reason:        nothing has been heard for 40.0 s [node-silent]
-        Hint:          sluice status on the node
-        Memory:        24 GiB
-        Workload:      -
-        Held by pids:  4711
-        Source:        simulated
-        Age:           400 ms
-    "#]],
+            Name:          sim-gpu-7-0
+            Node:          gpu-7
+            Index:         0
+            Kind:          nvidia-l4
+            Resource:      nvidia.com/gpu
+            Simulated:     yes
+            Health:        Unknown
+            Reason:        nothing has been heard for 40.0 s [node-silent]
+            Hint:          sluice status on the node
+            To be done:    none
+            PCI:           -
+            Memory:        24 GiB
+            Workload:      -
+            Held by pids:  4711
+            Source:        simulated
+            Age:           400 ms
+        "#]],
     );
 }
 

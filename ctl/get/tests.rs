@@ -66,10 +66,10 @@ fn devices_of_a_silent_node_are_unknown() {
         &devices(false),
         true,
         &expect![[r#"
-        NAME          NODE    INDEX   KIND        RESOURCE         HEALTH    WORKLOAD   AGE     SOURCE      MEMORY   PIDS   REASON
-        sim-gpu-7-0   gpu-7   0       nvidia-l4   nvidia.com/gpu   Unknown   train      400ms   simulated   24 GiB   4711   nothing has been heard for 40.0 s
-        sim-gpu-7-1   gpu-7   1       nvidia-l4   nvidia.com/gpu   Unknown   train      400ms   simulated   24 GiB   4711   nothing has been heard for 40.0 s
-    "#]],
+            NAME          NODE    INDEX   KIND        RESOURCE         HEALTH    WORKLOAD   AGE     SOURCE      PCI   ACTION   FAULTS   MEMORY   PIDS   REASON
+            sim-gpu-7-0   gpu-7   0       nvidia-l4   nvidia.com/gpu   Unknown   train      400ms   simulated   -     none     0        24 GiB   4711   nothing has been heard for 40.0 s
+            sim-gpu-7-1   gpu-7   1       nvidia-l4   nvidia.com/gpu   Unknown   train      400ms   simulated   -     none     0        24 GiB   4711   nothing has been heard for 40.0 s
+        "#]],
     );
 }
 

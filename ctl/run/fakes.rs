@@ -141,6 +141,30 @@ impl Node for Fake {
     ) -> Answer<pb::ListDrainsResponse> {
         Err(Status::unimplemented("not here"))
     }
+    async fn release_gpus(
+        &self,
+        _: Request<pb::ReleaseGpusRequest>,
+    ) -> Answer<pb::ReleaseGpusResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+    async fn resume_gpus(
+        &self,
+        _: Request<pb::ResumeGpusRequest>,
+    ) -> Answer<pb::ResumeGpusResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+    async fn inject_fault(
+        &self,
+        _: Request<pb::InjectFaultRequest>,
+    ) -> Answer<pb::InjectFaultResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+    async fn clear_faults(
+        &self,
+        _: Request<pb::ClearFaultsRequest>,
+    ) -> Answer<pb::ClearFaultsResponse> {
+        Err(Status::unimplemented("not here"))
+    }
 }
 
 #[tonic::async_trait]

@@ -9,6 +9,7 @@ use sluice::wire::pb;
 
 pub(crate) use volume::{FindingView, MountView, ReaderView, SharedView, VolumeView};
 
+use super::health::{FaultView, NodeHealthView, action_word};
 use super::workload::non_empty;
 use super::{CheckpointView, ReasonView};
 
@@ -41,6 +42,8 @@ pub(crate) struct NodeView {
     pub(crate) volumes: Vec<VolumeView>,
     /// Its workers.
     pub(crate) workers: Vec<WorkerView>,
+    /// The node as a whole; `null` if its agent does not say.
+    pub(crate) health: Option<NodeHealthView>,
     /// Pressure-stall information; `null` where the kernel has none.
     pub(crate) pressure: Option<PressureView>,
 }
@@ -64,6 +67,12 @@ pub(crate) struct DeviceView {
     pub(crate) health: &'static str,
     /// Why.
     pub(crate) health_reason: ReasonView,
+    /// What is to be done with it.
+    pub(crate) action: &'static str,
+    /// What is wrong with it or worth knowing, worst first.
+    pub(crate) faults: Vec<FaultView>,
+    /// Where it is on the PCI bus; `null` if not told.
+    pub(crate) pci_bus_id: Option<String>,
     /// Its memory.
     pub(crate) memory_bytes: Option<u64>,
     /// Processes that hold it.
@@ -107,6 +116,8 @@ pub(crate) struct WorkerView {
     pub(crate) incomplete_checkpoint: Option<String>,
     /// What is wrong with its checkpoints; `null` if nothing is.
     pub(crate) checkpoint_problem: Option<ReasonView>,
+    /// The newest error of a device that was its program's own; `null` if there was none.
+    pub(crate) device_fault: Option<ReasonView>,
     /// Time of one step, measured from outside.
     pub(crate) step_ms: Option<u64>,
     /// Time between checkpoints.
@@ -158,6 +169,7 @@ impl NodeView {
             if !summary.connected {
                 device.health = health_word(pb::Health::Unknown);
                 device.health_reason = node.reason.clone();
+                device.action = action_word(pb::Action::None);
             }
         }
         for volume in &mut node.volumes {
@@ -182,6 +194,7 @@ impl NodeView {
             devices: report.devices.iter().map(|d| DeviceView::of(d, &report.node)).collect(),
             volumes: volumes(report),
             workers: report.workers.iter().map(WorkerView::of).collect(),
+            health: report.health.as_ref().map(NodeHealthView::of),
             pressure: report.pressure.as_ref().map(PressureView::of),
         }
     }
@@ -208,6 +221,9 @@ impl DeviceView {
             simulated: device.simulated,
             health: health_word(device.health()),
             health_reason: ReasonView::of(device.health_reason.as_ref()),
+            action: action_word(device.action()),
+            faults: device.faults.iter().map(FaultView::of).collect(),
+            pci_bus_id: non_empty(&device.pci_bus_id),
             memory_bytes: device.memory_bytes,
             holder_pids: device.holder_pids.clone(),
             source: device.source.clone(),
@@ -244,6 +260,7 @@ impl WorkerView {
                 .as_ref()
                 .filter(|p| !p.code.is_empty())
                 .map(|p| ReasonView::of(Some(p))),
+            device_fault: worker.device_fault.as_ref().map(|f| ReasonView::of(Some(f))),
             step_ms: worker.step_ms,
             save_interval_ms: worker.save_interval_ms,
             save_ms: worker.save_ms,
