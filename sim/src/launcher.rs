@@ -110,6 +110,7 @@ impl World {
             Reply::Submitted(Err(_))
             | Reply::Exit { .. }
             | Reply::Cancelled(_)
+            | Reply::Rehearsing(_)
             | Reply::Frozen { .. } => Some(Stage::Done),
         }
     }
@@ -167,6 +168,7 @@ impl World {
             checkpoint_dir: "/checkpoints".to_owned(),
             checkpoint_format: CheckpointFormat::HuggingFace,
             devices: devices.clone(),
+            drain_dir: "/drain".to_owned(),
         };
         let now = self.now;
         let accepted = self.nodes.get_mut(&node)?.register(now, registration, &mut self.gangs);
@@ -183,7 +185,10 @@ impl World {
         match self.give(input)? {
             Reply::Exit { wait: true, .. } => Some(Stage::Waiting),
             Reply::Exit { wait: false, .. } => Some(Stage::Done),
-            Reply::Submitted(_) | Reply::Cancelled(_) | Reply::Frozen { .. } => None,
+            Reply::Submitted(_)
+            | Reply::Cancelled(_)
+            | Reply::Rehearsing(_)
+            | Reply::Frozen { .. } => None,
         }
     }
 }

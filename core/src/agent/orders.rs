@@ -3,6 +3,7 @@
 use super::hand::{SIGKILL, SIGTERM};
 use super::watch::WATCH_PERIOD_MS;
 use super::{Agent, Audience, HANDS_MAX, Hand, Output, Stage, TargetFacts};
+use crate::client::ClientOrder;
 use crate::drain::Mode;
 use crate::id::{DrainId, WorkerId};
 use crate::protocol::{DrainEvent, EventKind, Order, Refusal, Verb};
@@ -79,6 +80,8 @@ impl Agent {
             deadline_at: self.now.plus_ms(prepare.hard_ms),
             stage: Stage::Prepared,
             save_intent: false,
+            progress_seen: false,
+            stall_told: false,
             term_intent: false,
             kill_intent: false,
             durable: None,
@@ -100,8 +103,10 @@ impl Agent {
         let older = |h: &&Hand| h.worker == key.1 && h.drain != key.0 && h.stage.is_open();
         let older: Vec<Hand> = self.hands.values().filter(older).cloned().collect();
         for mut hand in older {
+            let key = (hand.drain.clone(), hand.worker.clone());
             hand.enter(self.now, Stage::Aborted);
             self.journal(hand);
+            self.unpark(&key);
         }
     }
 
@@ -141,13 +146,18 @@ impl Agent {
             ));
         }
         self.check_space(&key.1, facts)?;
+        if prepare.mode == Mode::Client && !worker.client.is_there() {
+            let detail = format!("no process of worker {} has said hello in its files", key.1);
+            return Err((Refusal::NoClient, detail));
+        }
         match prepare.save_signal.filter(|_| prepare.mode == Mode::Signal) {
             None => Ok(()),
             Some(signal) if catches(facts.caught_signals, signal.number) => Ok(()),
             Some(signal) => {
                 let (pid, number) = (worker.registration.pid, signal.number);
-                let detail =
-                    format!("process {pid} does not catch signal {number} and would die of it");
+                let detail = format!(
+                    "neither process {pid} nor a rank that it started catches signal {number}: they would die of it"
+                );
                 Err((Refusal::NoHandler, detail))
             }
         }
@@ -190,6 +200,11 @@ impl Agent {
                 signal: signal.number,
                 audience: Audience::Main,
             });
+        } else if hand.mode == Mode::Client && !is_saving {
+            hand.save_intent = true;
+            hand.enter(now, Stage::Signalled);
+            self.journal(hand);
+            self.tell_client(key, ClientOrder::Save);
         } else {
             hand.enter(now, Stage::Watching);
             self.journal(hand);
@@ -220,6 +235,7 @@ impl Agent {
             let mut hand = hand.clone();
             hand.enter(self.now, Stage::Aborted);
             self.journal(hand);
+            self.unpark(key);
             self.outputs.push(Output::WatchEvery { worker: key.1.clone(), period_ms: 0 });
         }
         self.restate(key, epoch);
@@ -231,18 +247,30 @@ impl Agent {
             return self.restate(key, epoch);
         }
         let mut hand = hand.clone();
-        let alive = self.workers.get(&key.1).is_some_and(|w| w.exit.is_none());
-        let send_term = alive && !hand.term_intent && !hand.was_saved_by_term();
-        hand.term_intent |= send_term;
         hand.released_at = Some(self.now);
         hand.grace_ms = grace_ms;
         hand.enter(self.now, Stage::Releasing);
+        let send_term = self.owes_term(key, &hand) && self.may_end(key, &hand);
+        hand.term_intent |= send_term;
         self.journal(hand);
         if send_term {
             self.signal(&key.1, SIGTERM, Audience::Main);
         }
         self.outputs.push(Output::WatchEvery { worker: key.1.clone(), period_ms: 0 });
         self.outputs.push(Output::CheckHolders(key.1.clone()));
+    }
+
+    /// True if the worker lives and has had no SIGTERM yet.
+    pub(super) fn owes_term(&self, key: &Key, hand: &Hand) -> bool {
+        let alive = self.workers.get(&key.1).is_some_and(|w| w.exit.is_none());
+        alive && !hand.term_intent && !hand.was_saved_by_term()
+    }
+
+    /// The SIGTERM that waited for the worker to park.
+    pub(super) fn terminate(&mut self, key: &Key) {
+        let Some(hand) = self.hands.get(key) else { return };
+        self.journal(Hand { term_intent: true, ..hand.clone() });
+        self.signal(&key.1, SIGTERM, Audience::Main);
     }
 
     pub(super) fn kill(&mut self, key: &Key) {
@@ -280,6 +308,10 @@ impl Agent {
             Stage::Prepared | Stage::Watching | Stage::Signalled => {
                 let kind = self.armed(&key.1);
                 self.tell(key, epoch, kind);
+                if hand.stall_told {
+                    let waited_ms = self.now.ms_since(hand.stage_since);
+                    self.tell(key, epoch, EventKind::NoProgress { waited_ms });
+                }
             }
             Stage::Durable | Stage::Failed | Stage::Expired | Stage::Releasing => {
                 self.tell_outcome(key, epoch, &hand);
@@ -309,6 +341,7 @@ impl Agent {
         let kind = EventKind::Freed {
             devices: devices.unwrap_or_default(),
             killed: hand.kill_intent,
+            parked: self.is_parked(key),
             release_ms: hand.release_ms,
         };
         self.tell(key, epoch, kind);

@@ -1,5 +1,6 @@
 //! The agent's side alone: orders and observations in, signals and events out.
 
+mod client;
 mod measuring;
 
 use super::*;
@@ -24,6 +25,7 @@ fn registration() -> Registration {
         checkpoint_dir: "/ckpt".to_owned(),
         checkpoint_format: CheckpointFormat::HuggingFace,
         devices: BTreeSet::from(["gpu-0".parse().unwrap()]),
+        drain_dir: "/drain".to_owned(),
     }
 }
 
@@ -87,6 +89,9 @@ impl Bench {
             Output::Signal { signal, audience, .. } => {
                 self.log.push(format!("signal {signal} {audience:?}"));
             }
+            Output::TellClient { drain, order, .. } => {
+                self.log.push(format!("tell {} {drain}", order.as_str()));
+            }
             Output::Send(event) => self.log.push(show(&event.kind)),
             Output::Unjournal { .. } => self.log.push("unjournal".to_owned()),
             Output::ForgetWorker(_) => self.log.push("forget".to_owned()),
@@ -143,6 +148,7 @@ fn show(kind: &EventKind) -> String {
         EventKind::Refused { refusal, .. } => format!("refused {}", refusal.code()),
         EventKind::Signalled => "signalled".to_owned(),
         EventKind::Durable { checkpoint, .. } => format!("durable {}", checkpoint.step),
+        EventKind::NoProgress { waited_ms } => format!("no progress in {waited_ms}"),
         EventKind::SaveFailed { code, .. } => format!("failed {code}"),
         EventKind::Exited(exit) => format!("exited {exit}"),
         EventKind::Freed { killed, .. } => format!("freed killed={killed}"),

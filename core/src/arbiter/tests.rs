@@ -5,6 +5,7 @@ mod explain;
 mod holds;
 mod nodes;
 mod policy;
+mod rehearse;
 mod restart;
 mod submit;
 
@@ -32,6 +33,9 @@ struct Bench {
     now: u64,
     sent: Vec<(NodeName, Order)>,
     decided: Vec<Decision>,
+    /// What workers report.
+    has_client: bool,
+    launcher_grace_ms: Option<u64>,
 }
 
 impl Bench {
@@ -45,7 +49,14 @@ impl Bench {
 
     fn with(config: Config, nodes: &[&str]) -> Self {
         let arbiter = Arbiter::new(Time(1_000_000), config, Vec::new(), Vec::new(), None);
-        let mut bench = Self { arbiter, now: 1_000_000, sent: Vec::new(), decided: Vec::new() };
+        let mut bench = Self {
+            arbiter,
+            now: 1_000_000,
+            sent: Vec::new(),
+            decided: Vec::new(),
+            has_client: false,
+            launcher_grace_ms: None,
+        };
         for node in nodes {
             bench.connect(node);
         }
@@ -110,6 +121,8 @@ impl Bench {
                 format: CheckpointFormat::HuggingFace,
             }),
             save_signal: None,
+            is_signal_vouched: true,
+            grace_ms: None,
             drain_deadline_ms: 0,
             command: Vec::new(),
         }
@@ -176,6 +189,9 @@ impl Bench {
             save_ms: measured.map(|m| m.1),
             save_interval_ms: measured.map(|m| m.2),
             running_ms: 0,
+            saves: 20,
+            has_client: self.has_client,
+            launcher_grace_ms: self.launcher_grace_ms,
         };
         let workers = BTreeMap::from([(worker, report)]);
         self.give(Input::NodeReport {
@@ -266,5 +282,5 @@ fn durable(checkpoint: Checkpoint) -> EventKind {
 }
 
 fn freed() -> EventKind {
-    EventKind::Freed { devices: BTreeSet::new(), killed: false, release_ms: 5 }
+    EventKind::Freed { devices: BTreeSet::new(), killed: false, parked: false, release_ms: 5 }
 }
