@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod client;
 mod clock;
 mod config;
 mod executor;

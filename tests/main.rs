@@ -15,6 +15,7 @@
 
 mod ask;
 mod bad_input;
+mod client;
 mod clock;
 mod cluster;
 mod config;
@@ -25,7 +26,9 @@ mod node_api;
 mod partition;
 mod preempt;
 mod process;
+mod rehearse;
 mod restart;
+mod scenario;
 mod signal;
 mod simulate;
 mod state_files;

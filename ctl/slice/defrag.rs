@@ -28,7 +28,7 @@ Examples:
   sluice slice defrag --inventory cubes.yaml --shape 4x4x4 --moves-max 2 --chip-seconds-max 36000")]
 pub(super) struct DefragArgs {
     #[command(flatten)]
-    ask: AskArgs,
+    pub(super) ask: AskArgs,
     /// Budget: most slices that are moved.
     #[arg(long, value_name = "NUMBER", default_value = "8")]
     moves_max: u32,

@@ -30,7 +30,7 @@ Examples:
   sluice slice fit --inventory cubes.yaml --shape 4x4x4 -o json | jq -r '.slices[].partition_ids[]'")]
 pub(super) struct FitArgs {
     #[command(flatten)]
-    ask: AskArgs,
+    pub(super) ask: AskArgs,
     /// Priority of the request: work of lower priority may have to give way.
     #[arg(long, value_name = "NUMBER", default_value = "0", allow_hyphen_values = true)]
     priority: i32,

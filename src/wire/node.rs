@@ -77,6 +77,9 @@ pub fn worker_out(id: &WorkerId, worker: &WorkerReport) -> pb::Worker {
         save_interval_ms: worker.save_interval_ms,
         save_ms: worker.save_ms,
         running_ms: worker.running_ms,
+        saves: worker.saves,
+        has_client: worker.has_client,
+        launcher_grace_ms: worker.launcher_grace_ms,
         ..pb::Worker::default()
     }
 }
@@ -96,6 +99,9 @@ pub fn worker_in(worker: &pb::Worker) -> Result<(WorkerId, WorkerReport), WireEr
         save_interval_ms: worker.save_interval_ms,
         save_ms: worker.save_ms,
         running_ms: worker.running_ms,
+        saves: worker.saves,
+        has_client: worker.has_client,
+        launcher_grace_ms: worker.launcher_grace_ms,
     };
     Ok((id, report))
 }

@@ -54,6 +54,9 @@ fn workers() -> BTreeMap<WorkerId, WorkerReport> {
         save_interval_ms: Some(60_000),
         save_ms: None,
         running_ms: 120_000,
+        saves: 12,
+        has_client: true,
+        launcher_grace_ms: Some(30_000),
     };
     BTreeMap::from([("train/1/0".parse().unwrap(), worker)])
 }
