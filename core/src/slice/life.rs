@@ -277,6 +277,7 @@ pub(super) enum Next {
 }
 
 /// One slice. See the module.
+#[expect(clippy::struct_excessive_bools, reason = "facts that are independent of each other")]
 #[derive(Debug, Clone)]
 pub struct Life {
     policy: Policy,

@@ -41,6 +41,7 @@ impl Part {
 }
 
 /// A gang that wants slices: all of them, in one block, or none.
+#[expect(clippy::struct_excessive_bools, reason = "conditions that are independent of each other")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Unique among requests.

@@ -18,7 +18,7 @@ use super::tiling::{LEVELS_MAX, Partition, Piece};
 
 /// Most work: a unit is a look at a level of a cube, or at a member of a set. Some ten milliseconds. Twice as much finds
 /// the cheapest set of gangs that are a slice or two larger, for twice the time.
-pub(super) const WORK_MAX: usize = 1_000_000;
+pub(super) const WORK_MAX: usize = 400_000;
 
 /// Most sets that wait to be tried; the dearest are forgotten. Some megabytes.
 const FRONTIER_MAX: usize = 20_000;

@@ -67,7 +67,7 @@ impl fmt::Display for IllegalShape {
                 write!(f, "its {chips} chips are more than the {chips_max} of the largest slice")?;
             }
             Illegal::NotListed => {
-                f.write_str("it is not a shape into which a cube or grid is cut")?
+                f.write_str("it is not a shape into which a cube or grid is cut")?;
             }
         }
         write!(f, "; legal: {}", self.legal)?;

@@ -66,7 +66,7 @@ impl Life {
             Condition::Activating => self.state = State::Activating,
             Condition::Active => self.ready(State::Active),
             Condition::ActiveDegraded if self.policy.is_healthy_only => {
-                self.end(Cause::Degraded, None)
+                self.end(Cause::Degraded, None);
             }
             Condition::ActiveDegraded => self.ready(State::ActiveDegraded),
             Condition::Failed => self.end(Cause::Failed, None),

@@ -12,7 +12,7 @@ impl Life {
             State::Created | State::Activating => {
                 self.maintenance_timer();
                 let is_forming = matches!(self.state, State::Created | State::Activating);
-                if is_forming && self.now >= self.stale_at() {
+                if is_forming && self.stale_at().is_some_and(|at| self.now >= at) {
                     self.end(Cause::Stale, None);
                 }
             }
@@ -58,8 +58,9 @@ impl Life {
         }
     }
 
-    fn stale_at(&self) -> Time {
-        self.since.plus_ms(self.policy.activation_timeout_ms)
+    fn stale_at(&self) -> Option<Time> {
+        let at = self.since.plus_ms(self.policy.activation_timeout_ms);
+        self.cause.is_none().then_some(at)
     }
 
     fn stuck_at(&self) -> Time {
@@ -128,7 +129,7 @@ impl Life {
         });
         let of_state = match self.state {
             State::Absent | State::Failed => [None, None],
-            State::Created | State::Activating => [Some(self.stale_at()), self.leave_at()],
+            State::Created | State::Activating => [self.stale_at(), self.leave_at()],
             State::Active | State::ActiveDegraded => [self.leave_at(), self.move_at()],
             State::Deactivating => [(!self.is_alerted).then(|| self.stuck_at()), None],
         };

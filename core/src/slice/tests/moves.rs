@@ -1,6 +1,7 @@
 //! Defragmentation: the cheapest moves, within a budget, against all sets there are.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use crate::slice::tests::fixture::*;
 use crate::slice::{Budget, Defrag, Fleet, Move, Piece, Reason, Request, Running, defrag};
@@ -176,8 +177,11 @@ fn brute_force(gangs: &[Running], request: &Request) -> Option<(u64, usize)> {
     sets.filter(fits).map(cost).min()
 }
 
+/// The same cases in every run; more of them were tried once with other seeds.
+const SEED: RngSeed = RngSeed::Fixed(20_261_130);
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, rng_seed: SEED, ..ProptestConfig::default() })]
 
     #[test]
     fn moves_are_as_cheap_as_the_best_of_all_sets(seed in any::<u64>(), level in 1_u8..5) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use crate::protocol::Health;
 use crate::slice::fit::Look;
@@ -112,7 +113,10 @@ fn disjoint(cubes: usize, gangs: &[Gang]) -> Vec<Running> {
     running_ones
 }
 
-fn of_parts(n: usize, (priority, parts, flags): &(i32, Vec<(u8, u32, u32)>, [bool; 3])) -> Request {
+/// Priority; level, pieces and count of each part; may it preempt, is it healthy-only, has it a group.
+type Made = (i32, Vec<(u8, u32, u32)>, [bool; 3]);
+
+fn of_parts(n: usize, (priority, parts, flags): &Made) -> Request {
     let part = |(level, pieces, count): &(u8, u32, u32)| Part {
         level: *level,
         pieces: if *level == 4 { *pieces } else { 1 },
@@ -186,8 +190,11 @@ fn words(fleet: &Fleet, gangs: &[&Running]) -> Vec<u64> {
     words
 }
 
+/// The same cases in every run; more of them were tried once with other seeds.
+const SEED: RngSeed = RngSeed::Fixed(20_261_130);
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, rng_seed: SEED, ..ProptestConfig::default() })]
 
     /// I1 to I5 and I7.
     #[test]

@@ -45,11 +45,7 @@ fn a_cube_has_31_partitions_and_every_node_one_of_each_level() {
     assert_eq!(partitions.len(), 31);
     for level in 0..=4 {
         let words = partitions.iter().filter(|part| part.level() == level).map(|part| part.hosts());
-        assert_eq!(
-            words.fold(0, |all, word| all + word),
-            0xffff,
-            "level {level} covers each host once"
-        );
+        assert_eq!(words.sum::<u64>(), 0xffff, "level {level} covers each host once");
     }
 }
 

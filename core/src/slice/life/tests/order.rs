@@ -1,6 +1,7 @@
 //! What must hold whatever comes in, in whatever order.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::*;
 
@@ -32,8 +33,11 @@ fn made(kind: u8, number: u32, now: Time) -> Input {
     }
 }
 
+/// The same cases in every run; more of them were tried once with other seeds.
+const SEED: RngSeed = RngSeed::Fixed(20_261_130);
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, rng_seed: SEED, ..ProptestConfig::default() })]
 
     #[test]
     fn slices_go_after_pods_and_nodes_are_reusable_after_slices(

@@ -117,3 +117,28 @@ fn who_may_not_preempt_waits() {
     let request = Request { may_preempt: false, ..want("pair", HIGH, "2x2x2", 1) };
     assert_eq!(one(&fleet, &request).reason, Reason::NoCapacity { wanted_hosts: 2, free_hosts: 0 });
 }
+
+/// The search ends at its bound: victims are found all the same, and none of them is superfluous.
+#[test]
+fn a_gang_of_many_slices_on_a_large_fleet_gets_victims_that_are_all_needed() {
+    let names: String = ('A'..='X').collect();
+    let gang = |cube: char, n: u64| {
+        let id = format!("{cube}/2x2x2/{n}");
+        let cost = (u64::from(u32::from(cube)) * 31 + n * 17) % 23;
+        costing(cost, running(&format!("{cube}{n}"), LOW, &[&id]))
+    };
+    let gangs: Vec<Running> =
+        names.chars().flat_map(|cube| (0..8).map(move |n| gang(cube, n))).collect();
+    let full = fleet(&names, gangs.clone());
+    let request = want("forty", HIGH, "2x2x2", 40);
+    let answer = one(&full, &request);
+    let Outcome::Placed { victims, is_cheapest, .. } = &answer.outcome else {
+        panic!("there is room for forty once others have left");
+    };
+    assert!(!is_cheapest, "the search is not long enough for this");
+    assert_eq!(victims.len(), 40);
+    let mut costs: Vec<u64> = gangs.iter().map(Running::cost_device_ms).collect();
+    costs.sort_unstable();
+    let Reason::Preempts { cost_device_ms, .. } = answer.reason else { panic!("others give way") };
+    assert_eq!(cost_device_ms, costs[..40].iter().sum::<u64>(), "here they are the cheapest, too");
+}
