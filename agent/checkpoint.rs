@@ -11,12 +11,21 @@
 //! directory is looked at, and whatever was left out is said in [`CheckpointScan::problem`].
 
 mod candidate;
+mod deep_speed;
+mod distributed;
+mod generic;
 mod hugging_face;
 mod intact;
 mod layout;
 mod learned;
+mod lightning;
+mod megatron;
+mod mend;
+mod orbax;
 mod quarantine;
+mod remote;
 mod rename;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 mod trainer_state;
@@ -34,14 +43,16 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use sluice_core::checkpoint::{
-    COMPLETE_MAX, CheckpointFormat, CheckpointScan, INCOMPLETE_MAX, ScanProblem,
+    COMPLETE_MAX, CheckpointFormat, CheckpointRules, CheckpointScan, INCOMPLETE_MAX, ScanProblem,
 };
 
 use self::candidate::{Candidate, Found, Memory, Outcome};
 use self::layout::{Layout, Name};
-use self::learned::Learned;
+use self::learned::{Compared, Learned};
 #[cfg(test)]
 pub(crate) use self::quarantine::QuarantineError;
+use self::remote::Remote;
+use self::surroundings::Surroundings;
 use self::walk::FileId;
 pub(crate) use self::writers::WrittenFiles;
 
@@ -73,14 +84,17 @@ const SETTLE: Duration = Duration::from_millis(500);
 pub(crate) struct CheckpointWatcher {
     directory: PathBuf,
     format: CheckpointFormat,
+    rules: CheckpointRules,
     world_size: u32,
-    /// Layout of the last scan. Hugging Face, once recognised, stays.
+    /// Layout of the last scan. What was recognised stays.
     layout: Option<Layout>,
     /// What is remembered of each checkpoint, by name.
     memory: BTreeMap<OsString, Memory>,
     /// Entries seen under a temporary name by the last scan that saw any.
     temporary: BTreeSet<FileId>,
     learned: Learned,
+    /// The second look, where one was declared.
+    remote: Option<Remote>,
     limits: Limits,
     settle: Duration,
     /// When it was first known what lies in the directory, or that it does not exist.
@@ -100,16 +114,19 @@ impl CheckpointWatcher {
     pub(crate) fn open(
         directory: impl Into<PathBuf>,
         format: CheckpointFormat,
+        rules: &CheckpointRules,
         world_size: u32,
     ) -> Self {
         Self {
             directory: directory.into(),
             format,
+            rules: rules.clone(),
             world_size: world_size.max(1),
             layout: None,
             memory: BTreeMap::new(),
             temporary: BTreeSet::new(),
-            learned: Learned::default(),
+            learned: Learned::new(Compared::Files, world_size.max(1)),
+            remote: Remote::open(format, rules, world_size),
             limits: LIMITS,
             settle: SETTLE,
             first_scan_at: None,
@@ -133,7 +150,8 @@ impl CheckpointWatcher {
             return false;
         };
         let is_long_enough = last.saturating_duration_since(first) >= self.settle;
-        self.scans >= 2 && (self.was_certain || is_long_enough)
+        let is_here = self.scans >= 2 && (self.was_certain || is_long_enough);
+        is_here && self.remote.as_ref().is_none_or(Remote::is_settled)
     }
 
     /// Looks at the directory and says which checkpoints are complete. `written` is what the
@@ -141,10 +159,11 @@ impl CheckpointWatcher {
     ///
     /// Blocks on the file system: call it where that does no harm. A checkpoint is complete at
     /// the earliest at the second scan that finds it unchanged, [`SETTLE`] after the first; at once
-    /// if it was seen being renamed into place, or (Hugging Face) if every writer is known.
+    /// if it was seen being renamed into place, or if what is written last is there and every writer
+    /// is known.
     pub(crate) fn scan(&mut self, written: &WrittenFiles) -> CheckpointScan {
         let now = Instant::now();
-        self.was_certain = written.is_certain() && self.layout != Some(Layout::Rename);
+        self.was_certain = written.is_certain() && self.layout.is_some_and(Layout::is_sealed);
         let root = match self.open_directory() {
             Ok(root) => root,
             Err(problem) => {
@@ -161,7 +180,11 @@ impl CheckpointWatcher {
                 return CheckpointScan { problem, ..CheckpointScan::default() };
             }
         };
-        self.find_layout(&root, &names);
+        if let Err(problem) = self.find_layout(&root, &names) {
+            return CheckpointScan { problem: Some(problem), ..CheckpointScan::default() };
+        }
+        let layout = self.layout.unwrap_or(Layout::Rename);
+        let surroundings = Surroundings::look(layout, &root, &names, &self.rules);
         let (finals, temporaries) = self.candidates(names);
         let due = self.due();
         let mut found = Vec::new();
@@ -176,9 +199,14 @@ impl CheckpointWatcher {
             let files_max = self.limits.files_per_checkpoint;
             let Some(looked_at) = candidate.look(&root, memory, files_max) else { continue };
             files = files.saturating_add(looked_at.files_walked());
-            found.push(looked_at);
+            if !(layout.only_directories() && looked_at.is_no_directory()) {
+                found.push(looked_at);
+            }
         }
-        let mut scan = self.judge_all(&root, found, written, now);
+        let mut scan = self.judge_all(&root, found, &surroundings, written, now);
+        if let Some(remote) = &mut self.remote {
+            remote.confirm(&mut scan);
+        }
         if more || is_cut {
             let limit = if more { self.limits.entries } else { self.limits.files_per_scan };
             scan.problem = Some(ScanProblem::TooManyEntries { path: self.path(), limit });
@@ -221,15 +249,24 @@ impl CheckpointWatcher {
         })
     }
 
-    fn find_layout(&mut self, root: &OwnedFd, names: &[OsString]) {
-        if self.layout == Some(Layout::HuggingFace) {
-            return;
+    /// # Errors
+    /// [`ScanProblem::Ambiguous`].
+    fn find_layout(&mut self, root: &OwnedFd, names: &[OsString]) -> Result<(), ScanProblem> {
+        if self.layout.is_some_and(|layout| layout != Layout::Rename) {
+            return Ok(());
         }
-        let layout = Layout::find(self.format, root, names);
+        let layout = match Layout::of(self.format) {
+            Some(layout) => layout,
+            None => layout::find(root, names).map_err(|layout::Ambiguous(formats)| {
+                ScanProblem::Ambiguous { path: self.path(), formats }
+            })?,
+        };
         if self.layout.replace(layout) != Some(layout) {
             // What was concluded under another layout does not hold under this one.
             self.memory.clear();
+            self.learned = Learned::new(layout.compared(), self.world_size);
         }
+        Ok(())
     }
 
     /// The newest checkpoints by step, and the newest temporary entries, both descending.
@@ -237,7 +274,7 @@ impl CheckpointWatcher {
         let layout = self.layout.unwrap_or(Layout::Rename);
         let (mut finals, mut temporaries) = (Vec::new(), Vec::new());
         for name in names {
-            match layout.classify(&name) {
+            match layout.classify(&name, &self.rules) {
                 Name::Final { step } => {
                     finals.push(Candidate { step: Some(step), name, is_temporary: false });
                 }
@@ -271,11 +308,13 @@ impl CheckpointWatcher {
         &mut self,
         root: &OwnedFd,
         found: Vec<Found>,
+        surroundings: &Surroundings,
         written: &WrittenFiles,
         now: Instant,
     ) -> CheckpointScan {
         let mut scan = CheckpointScan::default();
         let mut memory = BTreeMap::new();
+        let surroundings_id = surroundings.fingerprint();
         let temporary: BTreeSet<FileId> = found.iter().filter_map(Found::temporary_id).collect();
         for found in found.into_iter().rev() {
             let before = self.memory.get(found.name());
@@ -285,6 +324,9 @@ impl CheckpointWatcher {
                 directory: &self.directory,
                 layout: self.layout.unwrap_or(Layout::Rename),
                 world_size: self.world_size,
+                surroundings,
+                surroundings_id,
+                declared: &self.rules,
                 written,
                 now,
                 settle: self.settle,

@@ -93,10 +93,10 @@ pub(crate) fn when(when: Option<When>) -> Option<String> {
 /// A checkpoint in a line.
 pub(crate) fn checkpoint(checkpoint: &CheckpointView, age_ms: Option<u64>) -> String {
     let age = age_ms.map(|ms| format!(", {} old", span(ms))).unwrap_or_default();
-    let CheckpointView { step, path, bytes, files, marker } = checkpoint;
+    let CheckpointView { step, path, bytes, files, marker, grade } = checkpoint;
     let size = crate::text::bytes(*bytes);
     let (path, marker) = (safe(path), safe(marker));
-    format!("step {step}{age}: {path} ({size}, {files} files, complete by {marker})")
+    format!("step {step}{age}: {path} ({size}, {files} files, complete by {marker}, {grade})")
 }
 
 /// `yes` or `no`.

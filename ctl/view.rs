@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 use sluice::wire::pb;
+use sluice_core::checkpoint::Grade;
 
 use crate::text::{ms_between, timestamp};
 
@@ -81,6 +82,8 @@ pub(crate) struct CheckpointView {
     pub(crate) files: u32,
     /// What showed that it is complete.
     pub(crate) marker: String,
+    /// How far it was checked.
+    pub(crate) grade: &'static str,
 }
 
 impl CheckpointView {
@@ -92,6 +95,7 @@ impl CheckpointView {
             bytes: checkpoint.bytes,
             files: checkpoint.files,
             marker: checkpoint.marker.clone(),
+            grade: Grade::from(checkpoint.grade()).as_str(),
         }
     }
 }
@@ -114,5 +118,11 @@ pub(crate) fn format_word(format: pb::CheckpointFormat) -> &'static str {
         pb::CheckpointFormat::Unspecified => "auto",
         pb::CheckpointFormat::HuggingFace => "hugging-face",
         pb::CheckpointFormat::Rename => "rename",
+        pb::CheckpointFormat::TorchDistributed => "torch-distributed",
+        pb::CheckpointFormat::Megatron => "megatron",
+        pb::CheckpointFormat::DeepSpeed => "deep-speed",
+        pb::CheckpointFormat::Orbax => "orbax",
+        pb::CheckpointFormat::Lightning => "lightning",
+        pb::CheckpointFormat::Generic => "generic",
     }
 }

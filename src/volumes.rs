@@ -140,8 +140,10 @@ struct Floor {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChangeHours {
-    throughput: u32,
-    size: u32,
+    #[serde(rename = "throughput")]
+    throughput_hours: u32,
+    #[serde(rename = "size")]
+    size_hours: u32,
 }
 
 #[derive(Debug, Deserialize)]
@@ -271,8 +273,8 @@ fn disk(row: Disk) -> DiskRules {
             readers_above: floor.readers_above,
             each: Mib(floor.mib_each),
         }),
-        throughput_change_hours: row.change_hours.as_ref().map(|hours| hours.throughput),
-        size_change_hours: row.change_hours.as_ref().map(|hours| hours.size),
+        throughput_change_hours: row.change_hours.as_ref().map(|hours| hours.throughput_hours),
+        size_change_hours: row.change_hours.as_ref().map(|hours| hours.size_hours),
         series: row.series,
         series_not: row.series_not,
         series_new_only,

@@ -15,6 +15,7 @@
 
 mod ask;
 mod bad_input;
+mod checkpoint;
 mod client;
 mod clock;
 mod cluster;
@@ -22,6 +23,7 @@ mod config;
 mod ctl;
 mod drain;
 mod explain;
+mod frameworks;
 mod node_api;
 mod partition;
 mod preempt;

@@ -12,12 +12,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use sluice_core::checkpoint::{Checkpoint, Incomplete, IncompleteReason};
+use sluice_core::checkpoint::{Checkpoint, CheckpointRules, Grade, Incomplete, IncompleteReason};
 
-use super::hugging_face::TRAINER_STATE;
-use super::layout::Layout;
+use super::layout::{Layout, Look, Sealed};
 use super::learned::Learned;
 use super::shown;
+use super::surroundings::Surroundings;
 use super::walk::{self, Entry, FileId, Kind, Manifest};
 use super::writers::WrittenFiles;
 
@@ -41,8 +41,10 @@ pub(crate) struct Memory {
     since: Instant,
     /// It was seen under a temporary name before, so it appeared in one piece.
     is_renamed: bool,
-    /// What the rules of the layout say about these very files.
-    rules: Result<(), IncompleteReason>,
+    /// What the rules of the layout say about these very files, with what lay beside them.
+    rules: Result<Sealed, IncompleteReason>,
+    /// Of what lay beside them; see [`Surroundings::fingerprint`].
+    surroundings: u64,
     /// Set once it was complete and as long as it did not change.
     accepted: Option<Checkpoint>,
 }
@@ -100,6 +102,10 @@ pub(crate) struct Context<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) layout: Layout,
     pub(crate) world_size: u32,
+    pub(crate) surroundings: &'a Surroundings,
+    /// The fingerprint of those.
+    pub(crate) surroundings_id: u64,
+    pub(crate) declared: &'a CheckpointRules,
     pub(crate) written: &'a WrittenFiles,
     /// When the scan began.
     pub(crate) now: Instant,
@@ -152,6 +158,14 @@ impl Candidate {
 impl Found {
     pub(crate) fn name(&self) -> &OsStr {
         &self.candidate.name
+    }
+
+    /// Whether it is a file, pipe or link, not a directory.
+    pub(crate) fn is_no_directory(&self) -> bool {
+        match &self.content {
+            Content::Unchanged(entry) | Content::Walked(entry, _) => entry.kind != Kind::Directory,
+            Content::Refused(entry, _) => entry.is_some_and(|entry| entry.kind == Kind::Regular),
+        }
     }
 
     /// The identity of what is there, where it could be seen.
@@ -225,33 +239,40 @@ impl Walked {
         let before = before.filter(|before| before.entry.id == self.entry.id);
         let fingerprint = self.manifest.fingerprint();
         let unchanged = before.filter(|before| before.fingerprint == fingerprint);
-        let rules = match unchanged {
-            Some(unchanged) => unchanged.rules.clone(),
-            None => self.rules(context),
+        let is_renamed = context.layout != Layout::HuggingFace
+            && (context.is_renamed || before.is_some_and(|before| before.is_renamed));
+        // What was complete stays so while it does not change, also when what named it is being rewritten.
+        let judged = unchanged.filter(|before| {
+            before.is_accepted() || before.surroundings == context.surroundings_id
+        });
+        let rules = match judged {
+            Some(judged) => judged.rules.clone(),
+            None => self.rules(context, is_renamed),
         };
         let open = context.written.first_in(&self.manifest);
         let is_saving = open.is_some() || self.is_growing(context, before, unchanged.is_some());
-        let is_renamed = context.layout == Layout::Rename
-            && (context.is_renamed || before.is_some_and(|before| before.is_renamed));
-        let verdict = rules.clone().and_then(|()| match open {
+        let verdict = rules.clone().and_then(|sealed| match open {
             Some(file) => Err(IncompleteReason::OpenForWriting { file: self.file(file) }),
-            None => self.at_rest(context, before, unchanged, is_renamed),
+            None => self
+                .at_rest(context, before, unchanged, is_renamed, sealed.is_some())
+                .map(|()| sealed),
         });
         let is_known = unchanged.is_some_and(Memory::is_accepted);
-        let verdict = verdict.and_then(|()| match self.candidate.step {
-            Some(step) if !is_known && context.layout == Layout::HuggingFace => {
-                learned.check(step, &self.manifest)
-            }
-            Some(_) | None => Ok(()),
+        // What was renamed is there in one piece, whatever it looks like.
+        let is_compared = !is_known && !is_renamed;
+        let verdict = verdict.and_then(|sealed| match self.candidate.step {
+            Some(step) if is_compared => learned.check(step, &self.manifest).map(|()| sealed),
+            Some(_) | None => Ok(sealed),
         });
         let outcome = match verdict {
-            Ok(()) => Outcome::Complete(self.checkpoint(context.layout, is_renamed)),
+            Ok(sealed) => Outcome::Complete(self.checkpoint(sealed, is_renamed)),
             Err(reason) => Outcome::Incomplete(Incomplete {
                 path: self.path.clone(),
                 step: self.candidate.step,
                 bytes: self.manifest.bytes,
                 files: self.manifest.count,
-                saving: is_saving,
+                // Logs that grow beside the checkpoints are no save.
+                saving: is_saving && !matches!(reason, IncompleteReason::NotOfFormat { .. }),
                 reason,
             }),
         };
@@ -267,12 +288,13 @@ impl Walked {
             since: unchanged.map_or(context.now, |unchanged| unchanged.since),
             is_renamed,
             rules,
+            surroundings: context.surroundings_id,
             accepted,
         };
         (outcome, Some(memory))
     }
 
-    fn rules(&self, context: &Context<'_>) -> Result<(), IncompleteReason> {
+    fn rules(&self, context: &Context<'_>, is_renamed: bool) -> Result<Sealed, IncompleteReason> {
         let name = &self.candidate.name;
         let step = match self.candidate.step {
             Some(step) if !self.candidate.is_temporary => step,
@@ -280,10 +302,18 @@ impl Walked {
                 return Err(IncompleteReason::TemporaryName { file: walk::text(name) });
             }
         };
-        if context.layout == Layout::HuggingFace && self.entry.kind != Kind::Directory {
-            return Err(IncompleteReason::NotADirectory);
-        }
-        context.layout.judge(context.root, name, &self.manifest, step, context.world_size)
+        let look = Look {
+            layout: context.layout,
+            root: context.root,
+            name,
+            manifest: &self.manifest,
+            step,
+            world_size: context.world_size,
+            is_renamed,
+            surroundings: context.surroundings,
+            declared: context.declared,
+        };
+        look.judge()
     }
 
     /// Whether it changed or appeared since the scan before, other than by losing something:
@@ -312,6 +342,7 @@ impl Walked {
         before: Option<&Memory>,
         unchanged: Option<&Memory>,
         is_renamed: bool,
+        is_sealed: bool,
     ) -> Result<(), IncompleteReason> {
         if let Some(unchanged) = unchanged {
             let rest = context.now.saturating_duration_since(unchanged.since);
@@ -319,7 +350,7 @@ impl Walked {
             // Everything is there, the file written last among it, and between two looks that agree
             // nobody here had any of it open: no pause can be one between two writes. A rank on
             // another node is seen there.
-            let is_closed = context.layout == Layout::HuggingFace && context.written.is_certain();
+            let is_closed = is_sealed && context.written.is_certain();
             let is_at_rest = is_known || is_closed || rest >= context.settle;
             return is_at_rest.then_some(()).ok_or(IncompleteReason::NotAtRest);
         }
@@ -333,18 +364,15 @@ impl Walked {
         }
     }
 
-    fn checkpoint(&self, layout: Layout, is_renamed: bool) -> Checkpoint {
-        let marker = match layout {
-            Layout::HuggingFace => TRAINER_STATE,
-            Layout::Rename if is_renamed => "renamed",
-            Layout::Rename => "size-stable",
-        };
+    fn checkpoint(&self, sealed: Sealed, is_renamed: bool) -> Checkpoint {
+        let appeared = if is_renamed { "renamed" } else { "size-stable" };
         Checkpoint {
             step: self.candidate.step.expect("only a final name, which has a step, is complete"),
             path: self.path.clone(),
             bytes: self.manifest.bytes,
             files: self.manifest.count,
-            marker: marker.to_owned(),
+            marker: sealed.unwrap_or_else(|| appeared.to_owned()),
+            grade: Grade::LocalComplete,
         }
     }
 

@@ -14,9 +14,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use sluice_core::checkpoint::IncompleteReason;
 
-use super::intact;
+use super::layout::{Look, Name, Sealed};
 use super::trainer_state::global_step;
-use super::walk::{Kind, Manifest, open_file};
+use super::walk::{Kind, Manifest, open_directory, open_file, unreadable};
+use super::{distributed, intact};
 
 /// Written last by the Trainer.
 pub(crate) const TRAINER_STATE: &str = "trainer_state.json";
@@ -49,34 +50,41 @@ pub(crate) fn temporary_step_of(name: &OsStr) -> Option<u64> {
 pub(crate) fn is_telling(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let exact = [TRAINER_STATE, SENTINEL, "config.json", "training_args.bin", "scheduler.pt"];
-    let starts = ["model.", "model-", "adapter_", "pytorch_model", "optimizer", "rng_state"];
+    let starts =
+        ["model.", "model-", "adapter_", "pytorch_model", "optimizer", "rng_state", "global_step"];
     exact.contains(&name) || starts.iter().any(|start| name.starts_with(start))
 }
 
-/// Checks one checkpoint by what lies in it. `directory` holds `name`, whose files are `manifest`.
+/// What a name is.
+pub(crate) fn classify(name: &OsStr) -> Name {
+    if let Some(step) = step_of(name) {
+        return Name::Final { step };
+    }
+    temporary_step_of(name).map_or(Name::Other, |step| Name::Temporary { step: Some(step) })
+}
+
+/// Checks one checkpoint.
 ///
 /// # Errors
 /// The first rule that is not met.
-pub(crate) fn judge(
-    directory: impl AsFd,
-    name: &OsStr,
-    manifest: &Manifest,
-    step: u64,
-    world_size: u32,
-) -> Result<(), IncompleteReason> {
-    let checkpoint = super::walk::open_directory(&directory, name)
-        .map_err(|e| super::walk::unreadable(name, e))?;
+pub(crate) fn judge(look: &Look<'_>) -> Result<Sealed, IncompleteReason> {
+    let (manifest, world_size) = (look.manifest, look.world_size);
+    if look.is_file() {
+        return Err(IncompleteReason::NotADirectory);
+    }
+    let checkpoint = open_directory(look.root, look.name).map_err(|e| unreadable(look.name, e))?;
     if manifest.files.is_empty() {
         return Err(IncompleteReason::Empty);
     }
     if manifest.files.contains_key(OsStr::new(SENTINEL)) {
         return Err(IncompleteReason::Unfinished { marker: SENTINEL.to_owned() });
     }
-    check_marker(&checkpoint, manifest, step)?;
+    check_marker(&checkpoint, manifest, look.step)?;
     check_ranks(manifest, world_size)?;
     weights::check(&checkpoint, manifest, world_size)?;
-    super::rename::check_distributed(manifest)?;
-    intact::check(&checkpoint, OsStr::new(""), manifest)
+    distributed::check(&checkpoint, OsStr::new(""), manifest)?;
+    intact::check(&checkpoint, OsStr::new(""), manifest)?;
+    Ok(Some(TRAINER_STATE.to_owned()))
 }
 
 /// `trainer_state.json` is whole and of this step.
@@ -113,8 +121,12 @@ fn check_marker(
 }
 
 /// Every rank left its random state, which is the last thing a rank writes on its own.
+///
+/// Declared are ranks of the gang; each may be several of the trainer, one per device. Those beyond are expected as soon
+/// as a checkpoint had them (`learned`).
 fn check_ranks(manifest: &Manifest, world_size: u32) -> Result<(), IncompleteReason> {
-    if world_size <= 1 {
+    let is_numbered = manifest.regular("rng_state_0.pth").is_some();
+    if world_size <= 1 && !is_numbered {
         let file = "rng_state.pth";
         let is_there = manifest.regular(file).is_some_and(|entry| entry.stamp.bytes > 0);
         let missing = || IncompleteReason::RankMissing {

@@ -12,7 +12,7 @@ use rustix::fs::{RenameFlags, renameat, renameat_with};
 use rustix::io::Errno;
 use sluice_core::checkpoint::{Incomplete, IncompleteReason};
 
-use super::layout::{Name, QUARANTINE_SUFFIX};
+use super::layout::{Layout, Name, QUARANTINE_SUFFIX};
 use super::walk::{self, Kind, Manifest};
 use super::{CheckpointWatcher, WrittenFiles, shown};
 
@@ -94,7 +94,7 @@ impl CheckpointWatcher {
         let path = Path::new(&incomplete.path);
         let is_ours = path.parent() == Some(&self.directory);
         let is_final = |name: &OsStr| {
-            let layout = self.layout.map(|layout| layout.classify(name));
+            let layout = self.layout.map(|layout| layout.classify(name, &self.rules));
             layout.is_some_and(|name| matches!(name, Name::Final { .. }))
         };
         let name = path.file_name().filter(|name| is_ours && is_final(name));
@@ -132,7 +132,15 @@ impl CheckpointWatcher {
             incomplete.reason,
             IncompleteReason::FileMissing { .. } | IncompleteReason::SizeUnexpected { .. }
         );
-        if memory.is_accepted() || (memory.meets_rules() && !is_wrong_shape) {
+        // Nothing of this format, or unnamed because nothing is: that says nothing about the checkpoint itself.
+        let is_unjudged = match &incomplete.reason {
+            IncompleteReason::NotOfFormat { .. } => true,
+            IncompleteReason::MarkerInvalid { marker, .. } => {
+                self.layout.and_then(Layout::tracker) == Some(marker)
+            }
+            _ => false,
+        };
+        if memory.is_accepted() || is_unjudged || (memory.meets_rules() && !is_wrong_shape) {
             return Err(QuarantineError::MayBeComplete { path });
         }
         Ok(())

@@ -8,14 +8,14 @@
 mod tests;
 
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use sluice_core::checkpoint::IncompleteReason;
 
-use super::intact;
-use super::walk::{Manifest, text};
+use super::distributed;
+use super::layout::{Look, Name, Sealed};
+use super::walk::text;
 
 /// What marks a name as temporary where no letter follows: `x.tmp`, `x.tmp-123`, `x.tmp7`,
 /// `7.orbax-checkpoint-tmp-9`, `x-unfinished`; not `x.tmpl` or `x.template`.
@@ -75,7 +75,7 @@ pub(crate) fn temporary_step_of(name: &OsStr) -> Option<u64> {
 }
 
 /// `name` without extensions that contain a letter: `step-10.tar.gz` as `step-10`.
-fn without_extensions(name: &[u8]) -> &[u8] {
+pub(crate) fn without_extensions(name: &[u8]) -> &[u8] {
     let mut stem = name;
     while let Some(dot) = stem.iter().rposition(|byte| *byte == b'.') {
         if !stem[dot + 1..].iter().any(u8::is_ascii_alphabetic) || stem[dot..].contains(&b'-') {
@@ -93,39 +93,34 @@ fn last_number(stem: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Checks one checkpoint by what lies in it. `directory` holds `name`, whose files are `manifest`.
+/// What a name is.
+pub(crate) fn classify(name: &OsStr) -> Name {
+    if let Some(step) = step_of(name) {
+        return Name::Final { step };
+    }
+    let step = temporary_step_of(name);
+    let is_temporary = is_temporary(name) || (is_hidden(name) && step.is_some());
+    if is_temporary { Name::Temporary { step } } else { Name::Other }
+}
+
+/// Whether some part of the path of a file in a checkpoint is a temporary name.
+pub(crate) fn is_temporary_within(path: &OsStr) -> bool {
+    Path::new(path).iter().any(is_temporary)
+}
+
+/// Checks one checkpoint.
 ///
 /// # Errors
 /// The first rule that is not met.
-pub(crate) fn judge(
-    directory: impl AsFd,
-    name: &OsStr,
-    manifest: &Manifest,
-) -> Result<(), IncompleteReason> {
+pub(crate) fn judge(look: &Look<'_>) -> Result<Sealed, IncompleteReason> {
+    let manifest = look.manifest;
     if manifest.bytes == 0 {
         return Err(IncompleteReason::Empty);
     }
-    let last = |path: &OsStr| Path::new(path).file_name().unwrap_or_default().to_owned();
-    if let Some(path) = manifest.files.keys().find(|path| is_temporary(&last(path))) {
+    if let Some(path) = manifest.files.keys().find(|path| is_temporary_within(path)) {
         return Err(IncompleteReason::TemporaryName { file: text(path) });
     }
-    check_distributed(manifest)?;
-    let is_file = manifest.files.contains_key(OsStr::new(""));
-    let mut prefix = name.to_owned();
-    if !is_file {
-        prefix.push("/");
-    }
-    intact::check(directory, &prefix, manifest)
-}
-
-/// Every directory with shards of a distributed save (`*.distcp`) has the `.metadata` that rank 0
-/// renames into place last.
-pub(crate) fn check_distributed(manifest: &Manifest) -> Result<(), IncompleteReason> {
-    for path in manifest.files.keys().filter(|path| path.as_bytes().ends_with(b".distcp")) {
-        let metadata = Path::new(path).with_file_name(".metadata");
-        if !manifest.files.contains_key(metadata.as_os_str()) {
-            return Err(IncompleteReason::MarkerMissing { marker: text(metadata.as_os_str()) });
-        }
-    }
-    Ok(())
+    distributed::check(look.root, &look.prefix(), manifest)?;
+    look.check_intact()?;
+    Ok(None)
 }

@@ -1,7 +1,9 @@
-//! The directory of an imitated trainer, and the facts that hold in both layouts.
+//! The directory of an imitated trainer, and the facts that hold in all layouts.
 
+mod frameworks;
 mod hostile;
 mod quarantined;
+mod remote;
 mod renamed;
 mod trainer;
 mod writing;
@@ -11,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use sluice_core::checkpoint::{Checkpoint, CheckpointFormat, CheckpointScan, IncompleteReason};
 
-use super::{CheckpointWatcher, WrittenFiles};
+use super::{CheckpointRules, CheckpointWatcher, WrittenFiles};
 
 /// A checkpoint directory with its watcher.
 struct Scene {
@@ -23,7 +25,8 @@ struct Scene {
 impl Scene {
     fn new(format: CheckpointFormat, world_size: u32) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut watcher = CheckpointWatcher::open(directory.path(), format, world_size);
+        let mut watcher =
+            CheckpointWatcher::open(directory.path(), format, &Default::default(), world_size);
         watcher.settle = std::time::Duration::ZERO;
         Self { directory, watcher, written: WrittenFiles::default() }
     }
@@ -64,6 +67,7 @@ impl Scene {
             bytes: files.iter().map(|(_, content)| content.len() as u64).sum(),
             files: u32::try_from(files.len()).unwrap(),
             marker: "trainer_state.json".to_owned(),
+            grade: sluice_core::checkpoint::Grade::LocalComplete,
         }
     }
 }
@@ -153,9 +157,14 @@ fn a_first_save_seen_from_its_first_file_is_never_taken_for_renamed() {
 fn free_space_is_known_before_the_directory_exists() {
     let scene = Scene::new(CheckpointFormat::Auto, 1);
     let deep = scene.path("a/b/c");
-    let watcher = CheckpointWatcher::open(deep, CheckpointFormat::Auto, 1);
+    let watcher = CheckpointWatcher::open(deep, CheckpointFormat::Auto, &Default::default(), 1);
     assert!(watcher.free_bytes().unwrap() > 0);
-    let watcher = CheckpointWatcher::open(Path::new("not/there"), CheckpointFormat::Auto, 1);
+    let watcher = CheckpointWatcher::open(
+        Path::new("not/there"),
+        CheckpointFormat::Auto,
+        &Default::default(),
+        1,
+    );
     assert!(watcher.free_bytes().unwrap() > 0);
 }
 
@@ -210,7 +219,8 @@ fn a_watcher_is_settled_once_old_checkpoints_could_be_seen_at_rest() {
 fn what_appears_in_a_directory_that_was_missing_is_a_save() {
     let mut scene = Scene::new(CheckpointFormat::HuggingFace, 1);
     let directory = scene.path("out");
-    let mut watcher = CheckpointWatcher::open(&directory, CheckpointFormat::Auto, 1);
+    let mut watcher =
+        CheckpointWatcher::open(&directory, CheckpointFormat::Auto, &Default::default(), 1);
     watcher.scan(&scene.written);
     scene.write("out/checkpoint-10/config.json", "{}");
     let scan = watcher.scan(&scene.written);

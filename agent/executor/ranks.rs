@@ -20,9 +20,11 @@ pub(super) fn catching(
     signal: u32,
 ) -> Vec<Target> {
     let below = below(table, worker, main_pid);
+    // A worker that is alone has none; where a launcher gives it out only its ranks have it.
+    let is_given_out = below.values().any(|process| process.has_local_rank);
     let masks: BTreeMap<u32, (Target, SignalMasks)> = below
         .values()
-        .filter(|process| process.has_local_rank)
+        .filter(|process| process.has_local_rank || !is_given_out)
         .filter_map(|process| {
             // What it catches now, not when the table was made: handlers are installed late.
             let target = Target::open(process.key.pid, process.key.start_time_ticks).ok()?;

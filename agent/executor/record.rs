@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sluice_core::agent::{Hand, Registration, Stage};
-use sluice_core::checkpoint::Checkpoint;
+use sluice_core::checkpoint::{Checkpoint, CheckpointRules, Grade};
 use sluice_core::id::{DrainId, WorkerId};
 use sluice_core::unit::Time;
 use sluice_core::workload::SaveSignal;
@@ -72,6 +72,16 @@ struct CheckpointRecord {
     bytes: u64,
     files: u32,
     marker: String,
+    #[serde(default)]
+    grade: String,
+}
+
+/// [`CheckpointRules`]. Records of earlier versions have none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct RulesRecord {
+    glob: String,
+    marker: String,
+    remote_dir: String,
 }
 
 /// A [`Registration`].
@@ -84,6 +94,8 @@ pub(super) struct WorkerRecord {
     start_time_ticks: u64,
     checkpoint_dir: String,
     checkpoint_format: String,
+    #[serde(default)]
+    checkpoint_rules: RulesRecord,
     devices: Vec<String>,
     #[serde(default)]
     drain_dir: String,
@@ -136,6 +148,7 @@ impl Record {
             start_time_ticks: registration.start_time_ticks,
             checkpoint_dir: registration.checkpoint_dir.clone(),
             checkpoint_format: registration.checkpoint_format.to_string(),
+            checkpoint_rules: RulesRecord::of(&registration.checkpoint_rules),
             devices: registration.devices.iter().map(ToString::to_string).collect(),
             drain_dir: registration.drain_dir.clone(),
         })
@@ -189,12 +202,26 @@ impl CheckpointRecord {
             bytes: checkpoint.bytes,
             files: checkpoint.files,
             marker: checkpoint.marker.clone(),
+            grade: checkpoint.grade.to_string(),
         }
     }
 
     fn checkpoint(self) -> Checkpoint {
-        let Self { step, path, bytes, files, marker } = self;
-        Checkpoint { step, path, bytes, files, marker }
+        let grade = Grade::ALL.into_iter().find(|grade| grade.as_str() == self.grade);
+        let Self { step, path, bytes, files, marker, .. } = self;
+        Checkpoint { step, path, bytes, files, marker, grade: grade.unwrap_or_default() }
+    }
+}
+
+impl RulesRecord {
+    fn of(rules: &CheckpointRules) -> Self {
+        let CheckpointRules { glob, marker, remote_dir } = rules.clone();
+        Self { glob, marker, remote_dir }
+    }
+
+    fn rules(&self) -> CheckpointRules {
+        let Self { glob, marker, remote_dir } = self.clone();
+        CheckpointRules { glob, marker, remote_dir }
     }
 }
 
@@ -212,6 +239,7 @@ impl WorkerRecord {
             checkpoint_dir: self.checkpoint_dir.clone(),
             drain_dir: self.drain_dir.clone(),
             checkpoint_format: self.checkpoint_format.parse().map_err(text)?,
+            checkpoint_rules: self.checkpoint_rules.rules(),
             devices: self
                 .devices
                 .iter()

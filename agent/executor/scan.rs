@@ -87,6 +87,7 @@ impl ScanTask {
                 watcher: CheckpointWatcher::open(
                     &registration.checkpoint_dir,
                     registration.checkpoint_format,
+                    &registration.checkpoint_rules,
                     registration.world_size,
                 ),
                 changes: None,
@@ -241,7 +242,12 @@ pub(super) async fn free_bytes(registration: &Registration) -> Option<u64> {
     if dir.is_empty() {
         return None;
     }
-    let watcher = CheckpointWatcher::open(dir, registration.checkpoint_format, 1);
+    let watcher = CheckpointWatcher::open(
+        dir,
+        registration.checkpoint_format,
+        &registration.checkpoint_rules,
+        1,
+    );
     let look = tokio::task::spawn_blocking(move || watcher.free_bytes());
     match tokio::time::timeout(FREE_BYTES_TIMEOUT, look).await {
         Ok(Ok(Ok(bytes))) => Some(bytes),

@@ -33,6 +33,7 @@ fn hand() -> Hand {
             bytes: 1 << 40,
             files: 3,
             marker: "trainer_state.json".to_owned(),
+            grade: sluice_core::checkpoint::Grade::LocalComplete,
         }),
         failure: None,
         exit: Some(Exit::Signal(9)),
@@ -51,6 +52,7 @@ fn registration() -> Registration {
         start_time_ticks: 77,
         checkpoint_dir: "/ckpt".to_owned(),
         checkpoint_format: CheckpointFormat::HuggingFace,
+        checkpoint_rules: Default::default(),
         devices: ["sim-n1-0".parse().unwrap()].into(),
         drain_dir: "/drain".to_owned(),
     }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_core::agent::{Agent, Registration, Worker};
-use sluice_core::checkpoint::CheckpointFormat;
+use sluice_core::checkpoint::{CheckpointFormat, CheckpointRules, Incomplete, IncompleteReason};
 use tracing::{info, warn};
 
 use crate::checkpoint::{CheckpointWatcher, WrittenFiles};
@@ -24,6 +24,7 @@ const LOOKS_MAX: u32 = 4;
 pub(super) struct Place {
     dir: PathBuf,
     format: CheckpointFormat,
+    rules: CheckpointRules,
     world_size: u32,
 }
 
@@ -42,6 +43,11 @@ impl Place {
         is_its_business.then(|| Self {
             dir: checkpoint_dir.into(),
             format: registration.checkpoint_format,
+            // What lies here is torn or not, whatever has arrived elsewhere.
+            rules: CheckpointRules {
+                remote_dir: String::new(),
+                ..registration.checkpoint_rules.clone()
+            },
             world_size: registration.world_size,
         })
     }
@@ -49,13 +55,32 @@ impl Place {
     /// Renames the newest checkpoint if it can never become complete. Blocks, for two seconds at most on a file system
     /// that answers.
     pub(super) fn put_torn_aside(&self) {
-        let mut watcher = CheckpointWatcher::open(&self.dir, self.format, self.world_size);
+        let mut watcher =
+            CheckpointWatcher::open(&self.dir, self.format, &self.rules, self.world_size);
         let nobody = WrittenFiles::of_processes([]);
+        watcher.scan(&nobody);
+        match watcher.mend_tracker() {
+            Ok(None) => {}
+            Ok(Some((path, step))) => {
+                info!(
+                    path,
+                    step, "the torn file that names the newest checkpoint was written anew"
+                );
+            }
+            Err(why) => {
+                let dir = self.dir.display().to_string();
+                warn!(dir, "the torn file that names the newest checkpoint was left: {why}");
+            }
+        }
         for look in 1..=LOOKS_MAX {
             let scan = watcher.scan(&nobody);
             // Older ones hide behind a complete one: no trainer takes them.
             let newest = scan.newest().map(|checkpoint| checkpoint.step);
-            let torn = scan.incomplete.iter().find(|i| i.step.is_some() && i.step > newest);
+            let is_torn = |i: &&Incomplete| {
+                let is_ours = !matches!(i.reason, IncompleteReason::NotOfFormat { .. });
+                is_ours && i.step.is_some() && i.step > newest
+            };
+            let torn = scan.incomplete.iter().find(is_torn);
             let Some(torn) = torn else { return };
             match watcher.quarantine(torn, &nobody) {
                 Ok(path) => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sluice::net::Peer;
 use sluice::wire::pb::workers_server::Workers;
-use sluice::wire::{WireError, drain, field, pb};
+use sluice::wire::{WireError, checkpoint, field, pb};
 use sluice_core::agent::{Registration, WORKERS_MAX};
 use sluice_core::id::{DeviceId, WorkerId};
 use tokio::sync::{mpsc, oneshot};
@@ -63,13 +63,16 @@ impl WorkersService {
         }
         let devices: BTreeSet<DeviceId> = field::names("devices", &request.devices)?;
         self.check_devices(&devices)?;
+        let checkpoint_format = checkpoint::format(request.checkpoint_format)?;
+        let rules = request.checkpoint_rules.as_ref();
         Ok(Registration {
             worker,
             world_size: request.world_size,
             pid: request.pid,
             start_time_ticks: 0,
             checkpoint_dir: checked_path("checkpoint_dir", &request.checkpoint_dir)?,
-            checkpoint_format: drain::checkpoint_format(request.checkpoint_format)?,
+            checkpoint_format,
+            checkpoint_rules: checkpoint::rules(rules, checkpoint_format)?,
             devices,
             drain_dir: checked_path("drain_dir", &request.drain_dir)?,
         })

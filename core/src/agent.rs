@@ -16,7 +16,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::checkpoint::{CheckpointFormat, CheckpointScan};
+use crate::checkpoint::{CheckpointFormat, CheckpointRules, CheckpointScan};
 use crate::client::{ClientOrder, ClientSeen};
 use crate::id::{DeviceId, DrainId, NodeName, WorkerId};
 use crate::protocol::{DrainEvent, Order, WorkerReport};
@@ -42,6 +42,8 @@ pub struct Registration {
     pub checkpoint_dir: String,
     /// Their layout.
     pub checkpoint_format: CheckpointFormat,
+    /// What else was said about them.
+    pub checkpoint_rules: CheckpointRules,
     /// Devices assigned to it.
     pub devices: BTreeSet<DeviceId>,
     /// Where it can be asked through files; empty if it was given no such place.

@@ -4,71 +4,19 @@
 //! it; the words of the worker are never enough. Everything that keeps a checkpoint from being
 //! complete has a typed reason with a stable code, because a drain that fails is explained with it.
 
+mod format;
+mod grade;
+mod problem;
 mod reason;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::str::FromStr;
 
-pub use reason::{IncompleteReason, ScanProblem};
-
-/// How a training framework lays out its checkpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum CheckpointFormat {
-    /// Found out from what lies in the directory.
-    #[default]
-    Auto,
-    /// `checkpoint-N/` directories of the Hugging Face Trainer: `trainer_state.json` is written last.
-    HuggingFace,
-    /// Files or directories written under a temporary name and renamed to `<prefix><step><suffix>`.
-    Rename,
-}
-
-impl CheckpointFormat {
-    /// The word used in flags, annotations and records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::HuggingFace => "hugging-face",
-            Self::Rename => "rename",
-        }
-    }
-}
-
-impl fmt::Display for CheckpointFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A word that names no checkpoint format.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownFormat {
-    /// The word as given.
-    pub text: String,
-}
-
-impl fmt::Display for UnknownFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = &self.text;
-        write!(f, "checkpoint format {text:?} is not known; use auto, hugging-face or rename")
-    }
-}
-
-impl std::error::Error for UnknownFormat {}
-
-impl FromStr for CheckpointFormat {
-    type Err = UnknownFormat;
-
-    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
-        [Self::Auto, Self::HuggingFace, Self::Rename]
-            .into_iter()
-            .find(|format| format.as_str() == text)
-            .ok_or_else(|| UnknownFormat { text: text.to_owned() })
-    }
-}
+pub use format::{CheckpointFormat, CheckpointRules, RulesError, UnknownFormat};
+pub use grade::Grade;
+pub use problem::ScanProblem;
+pub use reason::IncompleteReason;
 
 /// A checkpoint that was checked from outside and from which training can resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +31,8 @@ pub struct Checkpoint {
     pub files: u32,
     /// What showed that it is complete: a marker file's name, `renamed` or `size-stable`.
     pub marker: String,
+    /// How far it was checked.
+    pub grade: Grade,
 }
 
 /// An entry that looks like a checkpoint and is not one, or not yet.

@@ -10,6 +10,8 @@ mod finding;
 pub mod limits;
 pub mod measure;
 pub mod plan;
+#[cfg(test)]
+mod properties;
 mod rate;
 pub mod read_ahead;
 pub mod shared;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::checkpoint::{Checkpoint, CheckpointFormat};
+use crate::checkpoint::{Checkpoint, CheckpointFormat, CheckpointRules};
 use crate::id::{DeviceId, DrainId, LauncherId, NodeName, QueueName, ResourceName, WorkloadName};
 use crate::kueue::workload::TopologyMode;
 use crate::reason::Reason;
@@ -33,6 +33,8 @@ pub struct CheckpointSpec {
     pub dir: String,
     /// Layout.
     pub format: CheckpointFormat,
+    /// What else was said about them.
+    pub rules: CheckpointRules,
 }
 
 /// A signal that makes the worker save.

@@ -39,7 +39,7 @@ fn a_workload_in_full() {
 
             Checkpoints
               Directory:      /data/ckpt (format auto)
-              Newest:         step 40, 12.0 s old: /data/ckpt/checkpoint-40 (3.0 MiB, 5 files, complete by trainer_state.json)
+              Newest:         step 40, 12.0 s old: /data/ckpt/checkpoint-40 (3.0 MiB, 5 files, complete by trainer_state.json, local-complete)
               Resumes from:   step 40
               Save signal:    10
               Step takes:     250 ms
@@ -66,7 +66,7 @@ fn a_drain_in_full() {
         Deadline:      1 min 0 s
         Planned:       5 min 0 s ago (2027-01-15T07:55:00Z)
         Had saved:     step 30
-        Resumes from:  step 40: /data/ckpt/checkpoint-40 (3.0 MiB, 5 files, complete by trainer_state.json)
+        Resumes from:  step 40: /data/ckpt/checkpoint-40 (3.0 MiB, 5 files, complete by trainer_state.json, local-complete)
         Replans:       0
         Epoch:         3
 
@@ -121,7 +121,7 @@ fn a_node_in_full() {
 
             Workers
               train/2/0: Running for 1 min 30 s, pid 4711, 1 process, devices sim-gpu-7-0
-                newest checkpoint: step 40, 12.0 s old: /data/ckpt/checkpoint-40 (3.0 MiB, 5 files, complete by trainer_state.json)
+                newest checkpoint: step 40, 12.0 s old: /data/ckpt/checkpoint-40 (3.0 MiB, 5 files, complete by trainer_state.json, local-complete)
                 step takes unknown, saved every unknown, save takes unknown
         "#]],
     );

@@ -58,7 +58,12 @@ mod tests {
     use crate::view::node::{NodeView, VolumeView};
 
     fn volume(node: &str, zone: &str, handle: &str, mib: u64) -> VolumeView {
-        let mount = pb::Mount { volume_handle: handle.to_owned(), ..pb::Mount::default() };
+        let (driver, handle) = handle.split_once(' ').unwrap_or(("pd.csi.storage.gke.io", handle));
+        let mount = pb::Mount {
+            driver: driver.to_owned(),
+            volume_handle: handle.to_owned(),
+            ..pb::Mount::default()
+        };
         let rates =
             pb::VolumeRates { read_bytes_per_second: mib << 20, ..pb::VolumeRates::default() };
         let volume = pb::Volume {
@@ -110,5 +115,11 @@ mod tests {
         let readers = |index: usize| volumes[index].shared.as_ref().map(|s| s.readers.len());
         assert_eq!([readers(0), readers(1), readers(2)], [None, Some(2), Some(2)]);
         assert_eq!(volumes[1].shared_key.as_deref(), Some("p/z2/model1"));
+    }
+
+    #[test]
+    fn handle_of_another_driver_is_no_disk() {
+        let handle = "gcsfuse.csi.storage.gke.io projects/p/zones/z/disks/model1";
+        assert_eq!(volume("a", "z", handle, 1).shared_key, None);
     }
 }

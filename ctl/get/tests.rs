@@ -195,7 +195,8 @@ fn json_has_units_and_a_version() {
                 "path": "/data/ckpt/checkpoint-40",
                 "bytes": 3145728,
                 "files": 5,
-                "marker": "trainer_state.json"
+                "marker": "trainer_state.json",
+                "grade": "local-complete"
               },
               "checkpoint_age_ms": 12000,
               "resume_step": 40,

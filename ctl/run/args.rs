@@ -12,7 +12,7 @@ use clap::Args;
 use nix::sys::signal::Signal;
 
 use sluice::queues::Quantity;
-use sluice::wire::pb;
+use sluice::wire::{checkpoint as wire, pb};
 use sluice_core::id::{NodeName, QueueName, ResourceName, WorkloadName};
 use sluice_core::kueue::workload::TopologyMode;
 use sluice_core::workload::{RANKS_MAX, RESOURCES_MAX};
@@ -25,7 +25,7 @@ const HELP: &str = "\
 The worker is started in its own process group with this environment:
   SLUICE_WORKLOAD, SLUICE_WORKER (<workload>/<attempt>/<rank>), SLUICE_NODE, SLUICE_NODE_UID,
   SLUICE_DEVICES, SLUICE_CHECKPOINT_DIR, SLUICE_DRAIN_DIR (for the worker client),
-  CUDA_VISIBLE_DEVICES, RANK, LOCAL_RANK, WORLD_SIZE
+  CUDA_VISIBLE_DEVICES, RANK, WORLD_SIZE; LOCAL_RANK in a gang
 Standard input, output and error are its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to
 it. Its terminal stays with sluice run: a worker that reads from a terminal is stopped by it.
 
@@ -84,6 +84,17 @@ pub(crate) struct RunArgs {
         requires = "checkpoint_dir"
     )]
     checkpoint_format: CheckpointFormat,
+    /// Which names are checkpoints, with the format generic: * is any text, ? any character.
+    #[arg(long, value_name = "GLOB", requires = "checkpoint_dir")]
+    checkpoint_glob: Option<String>,
+    /// The file that is written last, with the format generic: of this name in a checkpoint that is a directory;
+    /// beside one that is a file, its name with this appended. Without it: no change for a while.
+    #[arg(long, value_name = "NAME", requires = "checkpoint_glob")]
+    checkpoint_marker: Option<String>,
+    /// Where the checkpoint directory is seen a second time, such as another mount of the bucket: a checkpoint counts
+    /// once it is complete there too.
+    #[arg(long, value_name = "DIR", requires = "checkpoint_dir")]
+    checkpoint_remote: Option<PathBuf>,
     /// Signal that makes the worker save: USR1, SIGUSR1 or 10.
     #[arg(long, value_name = "SIGNAL", value_parser = parse_signal)]
     save_signal: Option<i32>,
@@ -118,8 +129,20 @@ pub(crate) enum CheckpointFormat {
     Auto,
     /// checkpoint-N/ directories of the Hugging Face Trainer.
     HuggingFace,
+    /// A directory per step by torch.distributed.checkpoint.
+    TorchDistributed,
+    /// iter_NNNNNNN/ directories of Megatron-LM.
+    Megatron,
+    /// global_stepN/ directories of DeepSpeed.
+    DeepSpeed,
+    /// Step directories of Orbax.
+    Orbax,
+    /// .ckpt files and directories of Lightning and NeMo.
+    Lightning,
     /// Written under a temporary name and renamed.
     Rename,
+    /// What --checkpoint-glob matches.
+    Generic,
 }
 
 impl CheckpointFormat {
@@ -128,6 +151,12 @@ impl CheckpointFormat {
             Self::Auto => pb::CheckpointFormat::Unspecified,
             Self::HuggingFace => pb::CheckpointFormat::HuggingFace,
             Self::Rename => pb::CheckpointFormat::Rename,
+            Self::TorchDistributed => pb::CheckpointFormat::TorchDistributed,
+            Self::Megatron => pb::CheckpointFormat::Megatron,
+            Self::DeepSpeed => pb::CheckpointFormat::DeepSpeed,
+            Self::Orbax => pb::CheckpointFormat::Orbax,
+            Self::Lightning => pb::CheckpointFormat::Lightning,
+            Self::Generic => pb::CheckpointFormat::Generic,
         }
     }
 }
@@ -170,6 +199,12 @@ impl RunArgs {
             Some(name) => name.to_string(),
             None => command::workload_name(&program, &mut fastrand::Rng::new()),
         };
+        let (format, checkpoint_rules) = rules(
+            self.checkpoint_format,
+            self.checkpoint_glob,
+            self.checkpoint_marker,
+            self.checkpoint_remote.as_deref(),
+        )?;
         let spec = pb::WorkloadSpec {
             name,
             queue: self.queue.to_string(),
@@ -177,7 +212,7 @@ impl RunArgs {
             nnodes: self.nnodes,
             resources: resources(self.resources)?,
             checkpoint_dir: checkpoint_dir.unwrap_or_default(),
-            checkpoint_format: self.checkpoint_format.wire().into(),
+            checkpoint_format: format.wire().into(),
             save_signal: self.save_signal.unwrap_or(0),
             exits_after_save: self.exits_after_save,
             save_signal_proven: self.save_signal_proven,
@@ -185,6 +220,7 @@ impl RunArgs {
             drain_deadline_ms: self.drain_deadline.map_or(0, whole_ms),
             command: self.command.iter().map(|c| c.to_string_lossy().into_owned()).collect(),
             topology: self.topology.as_ref().map(Into::into),
+            checkpoint_rules,
         };
         let (rank, command, nodes, quiet) = (self.node_rank, self.command, self.nodes, self.quiet);
         Ok(Plan { spec, rank, program, command, nodes, quiet })
@@ -223,6 +259,33 @@ fn resources(given: Vec<(ResourceName, u64)>) -> Result<BTreeMap<String, u64>, F
         }
     }
     Ok(resources)
+}
+
+/// The format, which a glob decides, and the rules declared.
+fn rules(
+    format: CheckpointFormat,
+    glob: Option<String>,
+    marker: Option<String>,
+    remote: Option<&Path>,
+) -> Result<(CheckpointFormat, Option<pb::CheckpointRules>), Failure> {
+    let is_globbed = glob.is_some() && format == CheckpointFormat::Auto;
+    let format = if is_globbed { CheckpointFormat::Generic } else { format };
+    let remote_dir = remote.map(remote_dir).transpose()?.unwrap_or_default();
+    let (glob, marker) = (glob.unwrap_or_default(), marker.unwrap_or_default());
+    let rules = pb::CheckpointRules { glob, marker, remote_dir };
+    let core = wire::format(format.wire().into());
+    let checked = core.and_then(|core| wire::rules(Some(&rules), core));
+    checked.map_err(|wrong| Failure::usage(format!("checkpoints cannot be told: {wrong}")))?;
+    Ok((format, (rules != pb::CheckpointRules::default()).then_some(rules)))
+}
+
+/// The second look as an absolute path. It need not exist yet: a mount may come later.
+fn remote_dir(dir: &Path) -> Result<String, Failure> {
+    let shown = dir.display();
+    let usage = |why: String| Failure::usage(format!("--checkpoint-remote \"{shown}\" {why}"));
+    let absolute = std::path::absolute(dir).map_err(|e| usage(format!("is no path: {e}")))?;
+    let text = absolute.into_os_string().into_string();
+    text.map_err(|_| usage("has a name that is not UTF-8".to_owned()))
 }
 
 /// The directory as an absolute path, created if it does not exist.

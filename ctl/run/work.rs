@@ -153,6 +153,7 @@ impl Launcher {
             pid: worker.pid(),
             checkpoint_dir: spec.checkpoint_dir.clone(),
             checkpoint_format: spec.checkpoint_format,
+            checkpoint_rules: spec.checkpoint_rules.clone(),
             devices: start.devices.iter().map(|d| d.id.clone()).collect(),
             drain_dir: start.drain_dir.clone(),
         };

@@ -50,7 +50,7 @@ pub(crate) fn environment(plan: &Plan, start: &Start) -> Vec<(&'static str, Stri
     let ids: Vec<&str> = start.devices.iter().map(|d| d.id.as_str()).collect();
     let indexes: Vec<String> = start.devices.iter().map(|d| d.index.to_string()).collect();
     let spec = &plan.spec;
-    vec![
+    let mut environment = vec![
         ("SLUICE_WORKLOAD", spec.name.clone()),
         ("SLUICE_WORKER", format!("{}/{}/{}", spec.name, start.attempt, plan.rank)),
         ("SLUICE_NODE", start.node.clone()),
@@ -61,10 +61,14 @@ pub(crate) fn environment(plan: &Plan, start: &Start) -> Vec<(&'static str, Stri
         // Empty hides every GPU: right for a worker that was given none.
         ("CUDA_VISIBLE_DEVICES", indexes.join(",")),
         ("RANK", plan.rank.to_string()),
-        // One worker per rank sees only its own devices, so it counts them from 0.
-        ("LOCAL_RANK", "0".to_owned()),
         ("WORLD_SIZE", spec.nnodes.to_string()),
-    ]
+    ];
+    // One worker per rank sees only its own devices, so it counts them from 0. A worker that is alone gets none: the
+    // Hugging Face Trainer takes it for a gang's by this and waits for an address to meet the others at.
+    if spec.nnodes > 1 {
+        environment.push(("LOCAL_RANK", "0".to_owned()));
+    }
+    environment
 }
 
 /// Who tells a worker to end.

@@ -200,7 +200,7 @@ pub(super) fn render(view: &FitView, is_wide: bool) -> String {
         let many = if more >= MORE_MAX { "at least " } else { "" };
         sheet
             .section("After it")
-            .lines(&format!("{many}{} like it would fit in the same block", more));
+            .lines(&format!("{many}{more} like it would fit in the same block"));
     }
     view::notes(&mut sheet, &view.notes);
     sheet.finish()

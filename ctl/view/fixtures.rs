@@ -30,6 +30,7 @@ pub(crate) fn checkpoint() -> pb::Checkpoint {
         bytes: 3 << 20,
         files: 5,
         marker: "trainer_state.json".to_owned(),
+        grade: pb::CheckpointGrade::LocalComplete.into(),
     }
 }
 

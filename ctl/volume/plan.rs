@@ -33,8 +33,8 @@ Examples:
   sluice volume plan --size 300Gi --readers 16 --bytes 140Gi --manifest | kubectl apply -f -")]
 pub(crate) struct PlanArgs {
     /// Size of the volume, such as 300Gi; rounded up to whole GiB.
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    size: u64,
+    #[arg(long = "size", value_name = "SIZE", value_parser = parse_bytes)]
+    size_bytes: u64,
     /// Machines that load from it at the same time.
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     readers: u64,
@@ -106,9 +106,9 @@ pub(super) fn ask(args: &PlanArgs) -> Result<(Ask, Vec<Finding>), Failure> {
     let within_ms = args.load_within.map(|s| u64::try_from(s.as_millis()).unwrap_or(u64::MAX));
     let ask = Ask {
         disk: args.disk.clone(),
-        size_gib: args.size.div_ceil(GIB_BYTES),
+        size_gib: args.size_bytes.div_ceil(GIB_BYTES),
         readers: args.readers,
-        load_bytes: args.bytes.unwrap_or(args.size),
+        load_bytes: args.bytes.unwrap_or(args.size_bytes),
         throughput,
         machine: args.machine.clone(),
         node_limit,

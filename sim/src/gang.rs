@@ -94,6 +94,7 @@ impl Directory {
             bytes: 1_000_000,
             files: 6,
             marker: "trainer_state.json".to_owned(),
+            grade: sluice_core::checkpoint::Grade::LocalComplete,
         };
         let incomplete = |step: u64| Incomplete {
             path: format!("checkpoint-{step}"),

@@ -167,6 +167,7 @@ impl World {
             start_time_ticks: u64::from(worker.attempt),
             checkpoint_dir: "/checkpoints".to_owned(),
             checkpoint_format: CheckpointFormat::HuggingFace,
+            checkpoint_rules: Default::default(),
             devices: devices.clone(),
             drain_dir: "/drain".to_owned(),
         };

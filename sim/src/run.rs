@@ -195,6 +195,7 @@ fn add_workload(
         checkpoint: has_dir.then(|| CheckpointSpec {
             dir: "/checkpoints".to_owned(),
             format: CheckpointFormat::HuggingFace,
+            rules: Default::default(),
         }),
         save_signal: rng.chance(700_000).then_some(declared),
         is_signal_vouched: rng.chance(800_000),

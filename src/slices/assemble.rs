@@ -143,7 +143,10 @@ impl Assembly<'_> {
         {
             Some(host) => change(host),
             None => {
-                self.problem(at, format!("is {number}; hosts are numbered from 0 to {}", hosts - 1))
+                self.problem(
+                    at,
+                    format!("is {number}; hosts are numbered from 0 to {}", hosts - 1),
+                );
             }
         };
         for (number, ailment, at) in &declared.ailments {

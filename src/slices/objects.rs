@@ -41,7 +41,7 @@ pub(super) fn read(declared: &mut Declared, root: &Field<'_>) {
         Some("Node") => node(declared, root),
         Some("Slice") => slice(declared, root),
         Some(_) => {
-            root.get("kind").problem("must be List, Node or Slice; an inventory has no kind")
+            root.get("kind").problem("must be List, Node or Slice; an inventory has no kind");
         }
         None => {}
     }

@@ -1,6 +1,6 @@
 //! Orders and drain events between arbiter and agents, and the words they use.
 
-use sluice_core::checkpoint::{Checkpoint, CheckpointFormat};
+use sluice_core::checkpoint::Checkpoint;
 use sluice_core::drain::Mode;
 use sluice_core::protocol::{DrainEvent, EventKind, Order, Refusal, Verb};
 use sluice_core::workload::{Exit, SaveSignal};
@@ -54,30 +54,6 @@ pub fn save_signal(number: i32, exits_after_save: bool) -> Result<Option<SaveSig
     }
 }
 
-impl From<CheckpointFormat> for pb::CheckpointFormat {
-    fn from(format: CheckpointFormat) -> Self {
-        match format {
-            CheckpointFormat::Auto => Self::Unspecified,
-            CheckpointFormat::HuggingFace => Self::HuggingFace,
-            CheckpointFormat::Rename => Self::Rename,
-        }
-    }
-}
-
-/// A checkpoint format from its number; unspecified means [`CheckpointFormat::Auto`].
-///
-/// # Errors
-/// Where the number names no format.
-pub fn checkpoint_format(value: i32) -> Result<CheckpointFormat, WireError> {
-    let expected = "one of UNSPECIFIED (0), HUGGING_FACE (1), RENAME (2)";
-    match pb::CheckpointFormat::try_from(value) {
-        Ok(pb::CheckpointFormat::Unspecified) => Ok(CheckpointFormat::Auto),
-        Ok(pb::CheckpointFormat::HuggingFace) => Ok(CheckpointFormat::HuggingFace),
-        Ok(pb::CheckpointFormat::Rename) => Ok(CheckpointFormat::Rename),
-        Err(_) => Err(WireError::new("checkpoint_format", value, expected)),
-    }
-}
-
 impl From<&Checkpoint> for pb::Checkpoint {
     fn from(checkpoint: &Checkpoint) -> Self {
         Self {
@@ -86,6 +62,7 @@ impl From<&Checkpoint> for pb::Checkpoint {
             bytes: checkpoint.bytes,
             files: checkpoint.files,
             marker: checkpoint.marker.clone(),
+            grade: pb::CheckpointGrade::from(checkpoint.grade).into(),
         }
     }
 }
@@ -98,6 +75,7 @@ impl From<&pb::Checkpoint> for Checkpoint {
             bytes: checkpoint.bytes,
             files: checkpoint.files,
             marker: checkpoint.marker.clone(),
+            grade: checkpoint.grade().into(),
         }
     }
 }

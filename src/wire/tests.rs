@@ -21,6 +21,7 @@ fn checkpoint(step: u64) -> Checkpoint {
         bytes: 123_456_789_012,
         files: 17,
         marker: "trainer_state.json".to_owned(),
+        grade: sluice_core::checkpoint::Grade::RemoteVerified,
     }
 }
 

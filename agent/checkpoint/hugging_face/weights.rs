@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use sluice_core::checkpoint::IncompleteReason;
 
+use super::super::deep_speed;
 use super::super::walk::{Manifest, open_file};
 use super::JSON_BYTES_MAX;
 
@@ -116,26 +117,7 @@ fn check_deep_speed(
         marker: "latest".to_owned(),
         detail: error.to_string(),
     })?;
-    let directory = format!("{}/", tag.trim());
-    let (mut models, mut optimizers) = (0, 0);
-    for (path, _) in manifest.filled() {
-        let Some(file) = path.as_bytes().strip_prefix(directory.as_bytes()) else { continue };
-        models += u32::from(file.ends_with(b"_model_states.pt"));
-        optimizers += u32::from(file.ends_with(b"_optim_states.pt"));
-    }
-    if models == 0 {
-        return Err(IncompleteReason::ShardMissing {
-            index: "latest".to_owned(),
-            file: format!("{directory}mp_rank_00_model_states.pt"),
-        });
-    }
-    if optimizers > 0 && optimizers < world_size {
-        return Err(IncompleteReason::RankMissing {
-            file: format!("{directory}*_optim_states.pt"),
-            missing_ranks: world_size - optimizers,
-            world_size,
-        });
-    }
+    deep_speed::check_states(manifest, &format!("{}/", tag.trim()), world_size)?;
     Ok(true)
 }
 

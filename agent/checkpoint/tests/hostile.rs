@@ -17,7 +17,8 @@ fn problem(scan: CheckpointScan) -> &'static str {
 fn what_cannot_be_a_checkpoint_directory_is_said() {
     let mut scene = Scene::new(CheckpointFormat::Auto, 1);
     let missing = scene.path("missing");
-    let mut watcher = CheckpointWatcher::open(&missing, CheckpointFormat::Auto, 1);
+    let mut watcher =
+        CheckpointWatcher::open(&missing, CheckpointFormat::Auto, &Default::default(), 1);
     let path = missing.to_str().unwrap().to_owned();
     let expected = CheckpointScan {
         problem: Some(ScanProblem::Missing { path }),
@@ -26,11 +27,13 @@ fn what_cannot_be_a_checkpoint_directory_is_said() {
     assert_eq!(watcher.scan(&scene.written), expected);
 
     scene.write("file", "");
-    let mut watcher = CheckpointWatcher::open(scene.path("file"), CheckpointFormat::Auto, 1);
+    let mut watcher =
+        CheckpointWatcher::open(scene.path("file"), CheckpointFormat::Auto, &Default::default(), 1);
     assert_eq!(problem(watcher.scan(&scene.written)), "checkpoint_dir_not_a_directory");
 
     symlink(scene.path("loop"), scene.path("loop")).unwrap();
-    let mut watcher = CheckpointWatcher::open(scene.path("loop"), CheckpointFormat::Auto, 1);
+    let mut watcher =
+        CheckpointWatcher::open(scene.path("loop"), CheckpointFormat::Auto, &Default::default(), 1);
     assert_eq!(problem(watcher.scan(&scene.written)), "checkpoint_dir_unreadable");
     assert_eq!(scene.scan().problem, None);
 }

@@ -55,7 +55,7 @@ fn empty_ones_and_those_with_temporary_files_inside_do_not_count() {
     let mut scene = scene();
     scene.write("step-10.pt", "");
     fs::create_dir(scene.path("step-20")).unwrap();
-    scene.write("step-30/weights.npz", "w");
+    scene.write("step-30/__0_0.distcp", "w");
     scene.write("step-30/.metadata.tmp", "w");
     scene.write("step-40/__0_0.distcp", "w");
     let temporary = IncompleteReason::TemporaryName { file: ".metadata.tmp".to_owned() };

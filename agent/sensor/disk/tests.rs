@@ -111,6 +111,16 @@ fn local_ssds_are_numbered_by_controller_and_namespace() {
 }
 
 #[test]
+fn disk_of_another_cloud_is_a_disk_and_not_googles() {
+    let disk = OneDisk::new();
+    disk.write("sys/devices/nvme0n2/device/model", "Amazon Elastic Block Store              \n");
+    disk.count(10, 80);
+    let identity = at(&mut DiskSensor::new(disk.root.path()), 100).identity;
+    assert_eq!(identity.model.as_deref(), Some("Amazon Elastic Block Store"));
+    assert_eq!((identity.kind, identity.google), (VolumeKind::Nvme, None));
+}
+
+#[test]
 fn loops_and_hidden_paths_are_told_apart_from_disks() {
     let volumes = sample("host-gce-a3");
     let kind = |name: &str| named(&volumes, name).identity.kind.clone();

@@ -250,27 +250,53 @@ impl Agent {
         hand.released_at = Some(self.now);
         hand.grace_ms = grace_ms;
         hand.enter(self.now, Stage::Releasing);
-        let send_term = self.owes_term(key, &hand) && self.may_end(key, &hand);
-        hand.term_intent |= send_term;
-        self.journal(hand);
-        if send_term {
-            self.signal(&key.1, SIGTERM, Audience::Main);
+        let is_put_off = self.awaits_term(&hand) && !self.is_term_due(&hand);
+        if is_put_off {
+            self.journal(hand);
+        } else {
+            self.term(hand);
         }
-        self.outputs.push(Output::WatchEvery { worker: key.1.clone(), period_ms: 0 });
+        // Only a save puts the end off: its own is looked for.
+        let period_ms = if is_put_off { WATCH_PERIOD_MS } else { 0 };
+        self.outputs.push(Output::WatchEvery { worker: key.1.clone(), period_ms });
         self.outputs.push(Output::CheckHolders(key.1.clone()));
     }
 
-    /// True if the worker lives and has had no SIGTERM yet.
-    pub(super) fn owes_term(&self, key: &Key, hand: &Hand) -> bool {
-        let alive = self.workers.get(&key.1).is_some_and(|w| w.exit.is_none());
+    /// The worker lives and was not told to end. One that was asked to save by SIGTERM was.
+    fn awaits_term(&self, hand: &Hand) -> bool {
+        let alive = self.workers.get(&hand.worker).is_some_and(|w| w.exit.is_none());
         alive && !hand.term_intent && !hand.was_saved_by_term()
     }
 
-    /// The SIGTERM that waited for the worker to park.
-    pub(super) fn terminate(&mut self, key: &Key) {
-        let Some(hand) = self.hands.get(key) else { return };
-        self.journal(Hand { term_intent: true, ..hand.clone() });
-        self.signal(&key.1, SIGTERM, Audience::Main);
+    /// Whether a worker that is being released is to be told so now.
+    ///
+    /// A trainer that is ended while it saves leaves a torn checkpoint, from which many then try to resume. So a save
+    /// that goes on may end, for half of the grace: the other half is for the worker to end in.
+    fn is_term_due(&self, hand: &Hand) -> bool {
+        let scan = self.workers.get(&hand.worker).and_then(|w| w.scan.as_ref());
+        let waited_ms = hand.released_at.map_or(0, |at| self.now.ms_since(at));
+        let has_saved = !scan.is_some_and(|scan| scan.saving) || waited_ms >= hand.grace_ms / 2;
+        has_saved && self.may_end(&(hand.drain.clone(), hand.worker.clone()), hand)
+    }
+
+    /// Journals the hand and tells its worker to end, once.
+    fn term(&mut self, mut hand: Hand) {
+        let is_awaited = self.awaits_term(&hand);
+        let worker = hand.worker.clone();
+        hand.term_intent |= is_awaited;
+        self.journal(hand);
+        if is_awaited {
+            self.signal(&worker, SIGTERM, Audience::Main);
+        }
+    }
+
+    /// Tells a worker to end whose end was put off because it was saving.
+    pub(super) fn term_if_due(&mut self, key: &Key) {
+        let Some(hand) = self.hands.get(key).cloned() else { return };
+        if self.awaits_term(&hand) && self.is_term_due(&hand) {
+            self.term(hand);
+            self.outputs.push(Output::WatchEvery { worker: key.1.clone(), period_ms: 0 });
+        }
     }
 
     pub(super) fn kill(&mut self, key: &Key) {

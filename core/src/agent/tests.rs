@@ -2,6 +2,7 @@
 
 mod client;
 mod measuring;
+mod releasing;
 
 use super::*;
 use crate::checkpoint::{Checkpoint, Incomplete, IncompleteReason};
@@ -24,6 +25,7 @@ fn registration() -> Registration {
         start_time_ticks: 77,
         checkpoint_dir: "/ckpt".to_owned(),
         checkpoint_format: CheckpointFormat::HuggingFace,
+        checkpoint_rules: Default::default(),
         devices: BTreeSet::from(["gpu-0".parse().unwrap()]),
         drain_dir: "/drain".to_owned(),
     }
@@ -36,6 +38,7 @@ fn checkpoint(step: u64) -> Checkpoint {
         bytes: 1_000,
         files: 6,
         marker: "trainer_state.json".to_owned(),
+        grade: crate::checkpoint::Grade::LocalComplete,
     }
 }
 

@@ -116,6 +116,7 @@ impl Agent {
         }
         for key in self.keys_of(id, |stage| stage == Stage::Releasing) {
             self.look_for_parting_checkpoint(&key);
+            self.term_if_due(&key);
         }
     }
 
@@ -261,13 +262,12 @@ impl Agent {
 
     fn check_release(&mut self, key: &(DrainId, WorkerId), hand: &Hand) {
         let Some(released_at) = hand.released_at else { return };
-        let Some(is_gone) = self.workers.get(&key.1).map(Worker::is_gone) else {
+        if !self.workers.contains_key(&key.1) {
             // Not registered any more: nothing of it is left to end.
             return self.freed(key);
-        };
-        if !hand.term_intent && self.owes_term(key, hand) && self.may_end(key, hand) {
-            self.terminate(key);
         }
+        self.term_if_due(key);
+        let is_gone = self.workers.get(&key.1).is_none_or(Worker::is_gone);
         let grace_is_over = self.now.ms_since(released_at) >= hand.grace_ms;
         if grace_is_over && !is_gone && !hand.kill_intent {
             self.kill(key);

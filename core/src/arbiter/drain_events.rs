@@ -139,7 +139,8 @@ impl Arbiter {
         if !is_awaited || drain.saved.as_ref().is_some_and(|saved| saved.step >= step) {
             return;
         }
-        let saved = Checkpoint { step, ..checkpoint.clone() };
+        let grade = checkpoint.grade.of_gang();
+        let saved = Checkpoint { step, grade, ..checkpoint.clone() };
         let bytes = saved.bytes;
         drain.saved = Some(saved);
         drain.saved_at = Some(now.minus_ms(age_ms).max(drain.planned_at));

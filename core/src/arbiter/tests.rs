@@ -119,6 +119,7 @@ impl Bench {
             checkpoint: Some(CheckpointSpec {
                 dir: "/ckpt".to_owned(),
                 format: CheckpointFormat::HuggingFace,
+                rules: Default::default(),
             }),
             save_signal: None,
             is_signal_vouched: true,
@@ -268,6 +269,7 @@ fn checkpoint(step: u64) -> Checkpoint {
         bytes: 1_000,
         files: 6,
         marker: "trainer_state.json".to_owned(),
+        grade: crate::checkpoint::Grade::LocalComplete,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a checkpoint does not count, and why a directory could not be read in full.
+//! Why a checkpoint does not count.
 
 use std::fmt;
 
@@ -56,6 +56,12 @@ pub enum IncompleteReason {
     TooDeep { limit: u32 },
     /// The operating system refused to show it.
     Unreadable { file: String, detail: String },
+    /// The file that names the newest checkpoint names another.
+    NotNamed { marker: String, named: String },
+    /// Nothing in it is what this format writes.
+    NotOfFormat { format: &'static str },
+    /// It is complete here, and not where the same directory is seen a second time.
+    RemotePending { path: String, detail: String },
 }
 
 impl IncompleteReason {
@@ -86,6 +92,9 @@ impl IncompleteReason {
             Self::TooManyFiles { .. } => "checkpoint_too_many_files",
             Self::TooDeep { .. } => "checkpoint_too_deep",
             Self::Unreadable { .. } => "checkpoint_unreadable",
+            Self::NotNamed { .. } => "checkpoint_not_named",
+            Self::NotOfFormat { .. } => "checkpoint_not_of_format",
+            Self::RemotePending { .. } => "checkpoint_remote_pending",
         }
     }
 
@@ -93,7 +102,10 @@ impl IncompleteReason {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Growing { .. } | Self::NotAtRest | Self::OpenForWriting { .. } => true,
+            Self::Growing { .. }
+            | Self::NotAtRest
+            | Self::OpenForWriting { .. }
+            | Self::RemotePending { .. } => true,
             Self::Unfinished { .. }
             | Self::MarkerMissing { .. }
             | Self::MarkerInvalid { .. }
@@ -113,7 +125,9 @@ impl IncompleteReason {
             | Self::SpecialFile { .. }
             | Self::TooManyFiles { .. }
             | Self::TooDeep { .. }
-            | Self::Unreadable { .. } => false,
+            | Self::Unreadable { .. }
+            | Self::NotNamed { .. }
+            | Self::NotOfFormat { .. } => false,
         }
     }
 }
@@ -181,6 +195,15 @@ impl IncompleteReason {
                 format!("its directories are nested deeper than {limit}, the bound of a scan")
             }
             Self::Unreadable { file, detail } => format!("could not read {file:?}: {detail}"),
+            Self::NotNamed { marker, named } => {
+                format!("{marker:?}, which is written last, names {named:?} and not this one")
+            }
+            Self::NotOfFormat { format } => {
+                format!("nothing in it is what the format {format} writes")
+            }
+            Self::RemotePending { path, detail } => {
+                format!("it is complete here but not at {path:?}: {detail}")
+            }
         }
     }
 
@@ -190,7 +213,14 @@ impl IncompleteReason {
             Self::Growing { .. } | Self::NotAtRest | Self::OpenForWriting { .. } => {
                 "wait for the next scan"
             }
-            Self::Unfinished { .. }
+            Self::RemotePending { .. } => {
+                "wait for the upload, or correct --checkpoint-remote if it never comes"
+            }
+            Self::NotOfFormat { .. } => {
+                "keep other things elsewhere, or declare the right --checkpoint-format"
+            }
+            Self::NotNamed { .. }
+            | Self::Unfinished { .. }
             | Self::MarkerMissing { .. }
             | Self::ShardMissing { .. }
             | Self::FileMissing { .. }
@@ -220,59 +250,6 @@ impl IncompleteReason {
                 "declare a directory that holds checkpoints only"
             }
             Self::Unreadable { .. } => "let the user of the agent read the checkpoint directory",
-        }
-    }
-}
-
-/// What kept a scan from seeing the whole checkpoint directory.
-///
-/// `path` is the directory as declared, `detail` what the operating system said, `limit` the bound
-/// that was passed.
-#[allow(missing_docs, reason = "the fields are described once, above, as their names repeat")]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ScanProblem {
-    /// The directory does not exist (yet).
-    Missing { path: String },
-    /// The path names something that is not a directory.
-    NotADirectory { path: String },
-    /// The operating system refused to show it.
-    Unreadable { path: String, detail: String },
-    /// It has more entries than one scan reads; what was found in the first of them is reported.
-    TooManyEntries { path: String, limit: u32 },
-}
-
-impl ScanProblem {
-    /// Stable code, used in metrics, records and messages.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Missing { .. } => "checkpoint_dir_missing",
-            Self::NotADirectory { .. } => "checkpoint_dir_not_a_directory",
-            Self::Unreadable { .. } => "checkpoint_dir_unreadable",
-            Self::TooManyEntries { .. } => "checkpoint_dir_too_many_entries",
-        }
-    }
-}
-
-impl fmt::Display for ScanProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { path } => write!(
-                f,
-                "checkpoint directory {path:?} does not exist: the worker has not made it yet or the path is wrong; check the declared checkpoint directory"
-            ),
-            Self::NotADirectory { path } => write!(
-                f,
-                "checkpoint directory {path:?} is not a directory; declare the directory that holds the checkpoints"
-            ),
-            Self::Unreadable { path, detail } => write!(
-                f,
-                "could not read checkpoint directory {path:?}: {detail}; let the agent's user read it"
-            ),
-            Self::TooManyEntries { path, limit } => write!(
-                f,
-                "checkpoint directory {path:?} has more than {limit} entries: a scan has a bound and newer checkpoints may be missed; declare a directory that holds checkpoints only"
-            ),
         }
     }
 }

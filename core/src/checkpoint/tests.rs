@@ -2,15 +2,40 @@ use super::*;
 
 #[test]
 fn formats_print_and_parse_as_the_same_word() {
-    for format in [CheckpointFormat::Auto, CheckpointFormat::HuggingFace, CheckpointFormat::Rename]
-    {
+    for format in CheckpointFormat::ALL {
         assert_eq!(format.to_string().parse(), Ok(format));
     }
     let error = "HuggingFace".parse::<CheckpointFormat>().unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#"checkpoint format "HuggingFace" is not known; use auto, hugging-face or rename"#
+        r#"checkpoint format "HuggingFace" is not known; use one of auto, hugging-face, torch-distributed, megatron, deep-speed, orbax, lightning, rename, generic"#
     );
+}
+
+#[test]
+fn a_higher_grade_includes_the_lower_ones() {
+    assert!(Grade::ALL.is_sorted());
+    assert_eq!(Grade::LocalComplete.of_gang(), Grade::GangComplete);
+    assert_eq!(Grade::RemoteVerified.of_gang(), Grade::RemoteVerified);
+}
+
+#[test]
+fn rules_that_cannot_be_used_are_refused_with_the_field() {
+    let rules = |glob: &str, marker: &str, remote_dir: &str| CheckpointRules {
+        glob: glob.to_owned(),
+        marker: marker.to_owned(),
+        remote_dir: remote_dir.to_owned(),
+    };
+    let field = |rules: CheckpointRules, format| rules.check(format).err().map(|wrong| wrong.field);
+    use CheckpointFormat::{Auto, Generic, Orbax};
+    assert_eq!(field(rules("", "", ""), Auto), None);
+    assert_eq!(field(rules("ckpt-*", ".done", "/mnt/b"), Generic), None);
+    assert_eq!(field(rules("", "", ""), Generic), Some("glob"));
+    assert_eq!(field(rules("a/*", "", ""), Generic), Some("glob"));
+    assert_eq!(field(rules("*", "..", ""), Generic), Some("marker"));
+    assert_eq!(field(rules("*", &"x".repeat(256), ""), Generic), Some("marker"));
+    assert_eq!(field(rules("*", "", ""), Orbax), Some("format"));
+    assert_eq!(field(rules("", "", "mnt/b"), Orbax), Some("remote_dir"));
 }
 
 #[test]

@@ -54,9 +54,40 @@ fn flags_become_a_spec() {
         drain_deadline_ms: 45_000,
         command: vec!["sh".to_owned(), "-c".to_owned(), "exit 3".to_owned()],
         topology: None,
+        checkpoint_rules: None,
     };
     assert_eq!(plan.spec, expected);
     assert!(Path::new(&checkpoints).is_dir(), "the directory is created");
+}
+
+#[test]
+fn a_glob_makes_the_format_generic_and_paths_become_absolute() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path().display().to_string();
+    let flags = ["--checkpoint-glob", "m-*.npz", "--checkpoint-marker", ".done"];
+    let line = [&["--checkpoint-dir", &dir], &flags[..], &["--", "true"]].concat();
+    let spec = plan(&line).expect("is accepted").spec;
+    let rules = pb::CheckpointRules {
+        glob: "m-*.npz".to_owned(),
+        marker: ".done".to_owned(),
+        remote_dir: String::new(),
+    };
+    let expected = (pb::CheckpointFormat::Generic, Some(rules));
+    assert_eq!((spec.checkpoint_format(), spec.checkpoint_rules), expected);
+
+    let line = ["--checkpoint-dir", &dir, "--checkpoint-remote", "there", "--", "true"];
+    let spec = plan(&line).expect("is accepted").spec;
+    let remote_dir = std::path::absolute("there").expect("a path").display().to_string();
+    let rules = pb::CheckpointRules { remote_dir, ..pb::CheckpointRules::default() };
+    let expected = (pb::CheckpointFormat::Unspecified, Some(rules));
+    assert_eq!((spec.checkpoint_format(), spec.checkpoint_rules), expected);
+
+    let line = ["--checkpoint-dir", &dir, "--checkpoint-format", "generic", "--", "true"];
+    assert_eq!(plan(&line).expect_err("is refused").exit, 64);
+    let orbax =
+        ["--checkpoint-dir", &dir, "--checkpoint-format", "orbax", "--checkpoint-glob", "*"];
+    let line = [&orbax[..], &["--", "true"]].concat();
+    assert_eq!(plan(&line).expect_err("is refused").exit, 64);
 }
 
 #[test]

@@ -42,10 +42,18 @@ fn the_environment_names_worker_and_devices() {
         ("SLUICE_DRAIN_DIR", "/state/d"),
         ("CUDA_VISIBLE_DEVICES", "1,3"),
         ("RANK", "1"),
-        ("LOCAL_RANK", "0"),
         ("WORLD_SIZE", "2"),
+        ("LOCAL_RANK", "0"),
     ];
     assert_eq!(environment, expected.map(|(name, value)| (name, value.to_owned())));
+}
+
+#[test]
+fn a_worker_that_is_alone_is_not_taken_for_one_of_a_gang() {
+    let mut plan = plan(&["sh"]);
+    plan.spec.nnodes = 1;
+    let environment = environment(&plan, &start());
+    assert!(environment.iter().all(|(name, _)| *name != "LOCAL_RANK"), "{environment:?}");
 }
 
 #[test]

@@ -11,6 +11,9 @@ use super::super::workload::non_empty;
 /// The label by which Kubernetes tells a node's zone.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
+/// The driver whose handles name Google's disks.
+const DRIVER: &str = "pd.csi.storage.gke.io";
+
 /// A block device of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct VolumeView {
@@ -193,7 +196,8 @@ impl VolumeView {
     /// The same, known by project, zone and disk where its mounts tell.
     pub(super) fn on_node(mut self, labels: &BTreeMap<String, String>) -> Self {
         let zone = labels.get(ZONE_LABEL).map(String::as_str);
-        let mut handles = self.mounts.iter().filter_map(|mount| mount.volume_handle.as_deref());
+        let of_driver = self.mounts.iter().filter(|m| m.driver.as_deref() == Some(DRIVER));
+        let mut handles = of_driver.filter_map(|mount| mount.volume_handle.as_deref());
         self.shared_key = handles.find_map(|handle| DiskHandle::parse(handle)?.key(zone));
         self
     }

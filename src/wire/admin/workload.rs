@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sluice_core::checkpoint::CheckpointRules;
 use sluice_core::kueue::workload::TopologyMode;
 use sluice_core::unit::Time;
 use sluice_core::workload::{
@@ -9,7 +10,7 @@ use sluice_core::workload::{
     Reservation, Workload, WorkloadSpec,
 };
 
-use crate::wire::{WireError, drain, field, pb, reason};
+use crate::wire::{WireError, checkpoint, drain, field, pb, reason};
 
 /// Longest key of a node label: a prefix of 253 bytes, a slash, a name of 63.
 const LABEL_KEY_BYTES_MAX: usize = 317;
@@ -64,6 +65,7 @@ impl From<&WorkloadSpec> for pb::WorkloadSpec {
             drain_deadline_ms: spec.drain_deadline_ms,
             command: spec.command.clone(),
             topology: spec.topology.as_ref().map(Into::into),
+            checkpoint_rules: rules_out(spec.checkpoint.as_ref()),
             save_signal_proven: spec.is_signal_vouched,
             grace_ms: spec.grace_ms,
         }
@@ -137,9 +139,16 @@ impl TryFrom<&pb::Topology> for TopologyMode {
 }
 
 fn checkpoint_spec(spec: &pb::WorkloadSpec) -> Result<Option<CheckpointSpec>, WireError> {
-    let format = drain::checkpoint_format(spec.checkpoint_format)?;
+    let format = checkpoint::format(spec.checkpoint_format)?;
+    let rules = checkpoint::rules(spec.checkpoint_rules.as_ref(), format)?;
     let dir = spec.checkpoint_dir.clone();
-    Ok((!dir.is_empty()).then_some(CheckpointSpec { dir, format }))
+    Ok((!dir.is_empty()).then_some(CheckpointSpec { dir, format, rules }))
+}
+
+/// Absent where nothing was declared.
+fn rules_out(spec: Option<&CheckpointSpec>) -> Option<pb::CheckpointRules> {
+    let rules = spec.map(|spec| &spec.rules).filter(|rules| **rules != CheckpointRules::default());
+    rules.map(Into::into)
 }
 
 impl From<&Assignment> for pb::Assignment {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prost::Message;
 use sluice_core::arbiter::{Config, Input, Node, Snapshot};
-use sluice_core::checkpoint::CheckpointFormat;
+use sluice_core::checkpoint::{CheckpointFormat, CheckpointRules};
 use sluice_core::drain::{
     Account, Alternative, Drain, DrainMember, DrainState, Mode, Plan, Transition,
 };
@@ -32,7 +32,12 @@ fn spec() -> WorkloadSpec {
         topology: Some(TopologyMode::Required("example.com/rack".to_owned())),
         checkpoint: Some(CheckpointSpec {
             dir: "/ck".to_owned(),
-            format: CheckpointFormat::HuggingFace,
+            format: CheckpointFormat::Generic,
+            rules: CheckpointRules {
+                glob: "ckpt-*.pt".to_owned(),
+                marker: ".done".to_owned(),
+                remote_dir: "/mnt/second".to_owned(),
+            },
         }),
         save_signal: Some(SaveSignal { number: 10, exits_after_save: true }),
         is_signal_vouched: true,
