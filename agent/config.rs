@@ -90,6 +90,9 @@ pub(crate) struct Flags {
     /// from the highest number would crash on it
     #[arg(long)]
     quarantine_torn: bool,
+    /// Append what is done to workers to this file, as lines of JSON; it is rotated: eight files of 16 MiB at most
+    #[arg(long, value_name = "PATH")]
+    audit_log: Option<PathBuf>,
     #[command(flatten)]
     volumes: volumes::VolumeFlags,
 }
@@ -114,6 +117,8 @@ pub(crate) struct Config {
     pub(crate) is_insecure_allowed: bool,
     /// Put aside what a worker that has ended left half-written.
     pub(crate) quarantine_torn: bool,
+    /// Where it is written down what is done to workers; `None`: nowhere.
+    pub(crate) audit_log: Option<PathBuf>,
     /// Where the host's `/` is seen.
     pub(crate) host_root: PathBuf,
     /// Accelerators that are not there.
@@ -173,6 +178,7 @@ impl Config {
             metrics,
             is_insecure_allowed: flags.insecure_listen,
             quarantine_torn: flags.quarantine_torn,
+            audit_log: flags.audit_log,
             host_root: flags.host_root,
             simulated: simulated?,
             disk_interval: interval("--disk-interval-ms", flags.disk_interval_ms)?,

@@ -3,25 +3,28 @@
 //! Outputs are performed one after the other, in order; one that has to be durable is so before the next. What takes
 //! time or may hang (directories, the process table, a process's end) runs beside it and comes back as a [`Message`].
 
+mod ask;
+mod elastic;
 mod probe;
+mod ranks;
 mod record;
 mod recover;
 mod scan;
 mod send;
+mod signal;
 #[cfg(test)]
 mod tests;
 mod torn;
+mod trail;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use nix::sys::signal::Signal;
 use sluice::wire::pb::{self, drain_event::Kind};
-use sluice_core::agent::{Agent, Audience, Hand, Input, Output, Registration, Stage, TargetFacts};
+use sluice_core::agent::{Agent, Hand, Input, Output, Registration, Stage};
 use sluice_core::id::WorkerId;
-use sluice_core::protocol::{DrainEvent, Order, Verb};
+use sluice_core::protocol::{DrainEvent, Order};
 use sluice_core::sample::{ProcessKey, ProcessTableSample};
 use sluice_core::workload::Exit;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -29,21 +32,22 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use crate::journal::{Journal, JournalError};
-use crate::report::{Counters, count};
+use crate::report::Counters;
 use crate::sensor::Reading;
 use crate::sensor::gpu::GpuSensor;
 use crate::sensor::process::WatchedWorker;
-use crate::signals::{ProcessIdentity, SignalError, Target};
+use crate::signals::{ProcessIdentity, Target};
 use crate::uplink::Outbox;
 
 pub(crate) use self::record::{DRAIN_NAME_BYTES_MAX, WORKER_NAME_BYTES_MAX, journal_bytes};
 pub(crate) use self::recover::{Recovered, recover};
 pub(crate) use self::scan::LOOKS_MAX;
+pub(crate) use self::trail::Trail;
 
+use self::ask::{AskTask, Asking};
 use self::probe::Prober;
 use self::record::{Record, hand_key, worker_key};
-use self::scan::{ScanTask, Scanning, free_bytes};
-use self::send::{SendError, send};
+use self::scan::{ScanTask, Scanning};
 use self::torn::Place;
 
 /// What comes to the owner of the state.
@@ -73,7 +77,9 @@ pub(crate) struct Executor {
     watched: watch::Sender<Vec<WatchedWorker>>,
     prober: Prober,
     quarantine_torn: bool,
+    audit: Option<Trail>,
     scanning: Scanning,
+    asking: Asking,
     outbox: Outbox,
     counters: Arc<Counters>,
     workers: BTreeMap<WorkerId, Held>,
@@ -91,6 +97,16 @@ struct Held {
     target: Option<Arc<Target>>,
     exit: Option<JoinHandle<()>>,
     scan: Option<ScanTask>,
+    ask: AskTask,
+}
+
+impl Held {
+    fn look_every(&self, period_ms: u64) {
+        if let Some(scan) = &self.scan {
+            scan.look_every(period_ms);
+        }
+        self.ask.look_every(period_ms);
+    }
 }
 
 impl Drop for Held {
@@ -116,6 +132,8 @@ pub(crate) struct Parts {
     pub(crate) devices_dir: PathBuf,
     /// Put aside what a worker that has ended left half-written.
     pub(crate) quarantine_torn: bool,
+    /// Where it is written down what is done to workers.
+    pub(crate) audit: Option<Trail>,
     /// To the owner of the state.
     pub(crate) messages: mpsc::Sender<Message>,
     /// The workers for which the process sensor looks.
@@ -148,6 +166,12 @@ impl Executor {
             journal: Arc::new(parts.journal),
             boot_id: parts.boot_id,
             quarantine_torn: parts.quarantine_torn,
+            audit: parts.audit,
+            asking: Asking {
+                messages: parts.messages.clone(),
+                processes: parts.processes.clone(),
+                counters: parts.counters.clone(),
+            },
             scanning: Scanning::new(parts.messages.clone(), parts.processes),
             messages: parts.messages,
             watched: parts.watched,
@@ -197,20 +221,6 @@ impl Executor {
         self.looked_up.clear();
     }
 
-    /// What an order has to know about its worker now.
-    pub(crate) async fn facts(&self, order: &Order) -> TargetFacts {
-        let Some(held) = self.workers.get(&order.worker) else { return TargetFacts::default() };
-        // A file system may hang: it is asked only where the answer decides.
-        let needs_space =
-            matches!(order.verb, Verb::Prepare { mode, .. } if mode.waits_for_checkpoint());
-        let masks = held.target.as_ref().and_then(|target| target.masks().ok());
-        TargetFacts {
-            alive: masks.is_some(),
-            caught_signals: masks.map_or(0, |masks| masks.caught),
-            free_bytes: if needs_space { free_bytes(&held.registration).await } else { None },
-        }
-    }
-
     /// Performs one output. Durable on return, if it has to be.
     ///
     /// # Errors
@@ -247,14 +257,27 @@ impl Executor {
             }
             Output::CheckHolders(worker) => self.check_holders(agent, worker),
             Output::WatchEvery { worker, period_ms } => {
-                if let Some(scan) = self.workers.get(worker).and_then(|held| held.scan.as_ref()) {
-                    scan.look_every(*period_ms);
+                if let Some(held) = self.workers.get(worker) {
+                    held.look_every(*period_ms);
                 }
+            }
+            Output::TellClient { worker, drain, order } => {
+                self.tell_client(worker, drain, *order).await;
             }
             // The owner of the state publishes it after each step and keeps the timer.
             Output::WorkerChanged(_) | Output::WakeAt(_) => {}
         }
+        if let Some(trail) = &self.audit {
+            trail.performed(output);
+        }
         Ok(())
+    }
+
+    /// The agent stops: what was written down is written out.
+    pub(crate) fn finish(&mut self) {
+        if let Some(trail) = self.audit.take() {
+            trail.finish();
+        }
     }
 
     fn hold(&mut self, registration: Registration, target: Option<Arc<Target>>) {
@@ -263,7 +286,8 @@ impl Executor {
             .clone()
             .map(|target| tokio::spawn(tell_exit(worker.clone(), target, self.messages.clone())));
         let scan = ScanTask::start(&registration, &self.scanning);
-        self.workers.insert(worker, Held { registration, target, exit, scan });
+        let ask = AskTask::start(&registration, &self.asking);
+        self.workers.insert(worker, Held { registration, target, exit, scan, ask });
         self.tell_watched();
     }
 
@@ -288,37 +312,6 @@ impl Executor {
             _ => {}
         }
         told
-    }
-
-    fn signal(&mut self, agent: &Agent, worker: &WorkerId, number: i32, audience: Audience) {
-        let is_release = is_in_stage(agent, worker, |hand| hand.stage == Stage::Releasing);
-        if audience == Audience::All && is_release {
-            self.check_holders(agent, worker);
-        }
-        let held = self.workers.get(worker);
-        let target = held.and_then(|held| held.target.as_ref());
-        match send(target, worker, number, is_release) {
-            Ok(()) => {
-                info!(%worker, signal = number, is_release, "signal sent");
-                count(self.sent_counter(number, is_release));
-            }
-            // Being gone is what a release is for.
-            Err(SendError::Refused(SignalError::NoSuchProcess { .. })) if is_release => {}
-            Err(why) => {
-                warn!(%worker, signal = number, "signal was not sent: {why}");
-                count(&self.counters.signals_failed);
-                let code = why.code();
-                self.follow_ups.push_back(Input::SignalFailed { worker: worker.clone(), code });
-            }
-        }
-    }
-
-    fn sent_counter(&self, number: i32, is_release: bool) -> &AtomicU64 {
-        match (is_release, number == Signal::SIGKILL as i32) {
-            (false, _) => &self.counters.save_signals_sent,
-            (true, false) => &self.counters.term_signals_sent,
-            (true, true) => &self.counters.kill_signals_sent,
-        }
     }
 
     /// Looks for processes and devices; ends what is left if the time for leaving by itself is over. That is told by

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod checkpoint;
+mod client;
 mod clock;
 mod config;
 mod executor;

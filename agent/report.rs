@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluice::wire::{field, health, node, pb, sample};
 use sluice_core::agent::{Agent, Worker};
 use sluice_core::checkpoint::{CheckpointScan, Incomplete};
+use sluice_core::client::ClientProblem;
 use sluice_core::id::WorkerId;
 use sluice_core::unit::Time;
 use tokio::sync::watch;
@@ -66,6 +67,18 @@ pub(crate) struct Counters {
     pub(crate) journal_failures: AtomicU64,
     /// Signals that could not be delivered.
     pub(crate) signals_failed: AtomicU64,
+    /// Times a worker was told something through its files.
+    pub(crate) client_orders: AtomicU64,
+    /// Files of workers that were not used, in the order of [`ClientProblem::ALL`].
+    pub(crate) client_files_refused: [AtomicU64; ClientProblem::ALL.len()],
+}
+
+impl Counters {
+    /// The counter of files that were refused for `problem`.
+    pub(crate) fn client_file(&self, problem: ClientProblem) -> &AtomicU64 {
+        let index = ClientProblem::ALL.iter().position(|p| *p == problem);
+        &self.client_files_refused[index.expect("the list holds every problem")]
+    }
 }
 
 /// Adds one.
@@ -187,6 +200,11 @@ fn one_worker(view: &View, id: &WorkerId, worker: &Worker, passed_ms: u64) -> Op
         running_ms: told.running_ms.saturating_add(passed_ms),
         devices: field::texts(&registration.devices),
         processes: worker.processes,
+        client_problem: worker.client.problem.map(|problem| pb::Reason {
+            code: problem.code().to_owned(),
+            message: problem.to_string(),
+            ..pb::Reason::default()
+        }),
         ..told
     })
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluice::audit::Audit;
 use sluice::net::{self, Address, ListenError, Listener};
 use sluice::paths::create_private_dir;
 use sluice_core::agent::{Agent, Input, Output};
@@ -20,7 +21,7 @@ use tracing::{error, info};
 
 use crate::clock;
 use crate::config::Config;
-use crate::executor::{self, DRAIN_NAME_BYTES_MAX, Executor, Message, Parts, journal_bytes};
+use crate::executor::{self, DRAIN_NAME_BYTES_MAX, Executor, Message, Parts, Trail, journal_bytes};
 use crate::health;
 use crate::journal::{Journal, JournalError};
 use crate::metrics;
@@ -124,6 +125,7 @@ async fn start_and_serve(config: Config) -> Result<(), StartError> {
         host_root: config.host_root.clone(),
         devices_dir: config.paths.agent_devices_dir(&config.node),
         quarantine_torn: config.quarantine_torn,
+        audit: open_audit(&config)?,
         messages: messages.clone(),
         watched,
         processes: sensors.processes.clone(),
@@ -164,6 +166,15 @@ async fn start_and_serve(config: Config) -> Result<(), StartError> {
     announce(&config, metrics_address.as_ref());
     serve(owner, uplink, served, stop_signals).await;
     Ok(())
+}
+
+fn open_audit(config: &Config) -> Result<Option<Trail>, String> {
+    let Some(path) = &config.audit_log else { return Ok(None) };
+    let audit = Audit::open(path).map_err(|error| {
+        let shown = path.display();
+        format!("could not open the audit log \"{shown}\" (--audit-log): {error}")
+    })?;
+    Ok(Some(Trail::new(audit, config.node.clone())))
 }
 
 fn identity(config: &Config, agent_dir: &Path) -> Result<Identity, String> {
@@ -227,6 +238,7 @@ async fn serve(mut owner: Owner, uplink: Uplink, served: Served, mut signals: St
     };
     info!("stopping on {name}; workers go on");
     uplink.abort();
+    owner.executor.finish();
     stop.send_replace(true);
     let finish = async {
         // How these tasks ended is in the log.
@@ -380,6 +392,7 @@ fn wake_at(output: &Output) -> Option<Time> {
         | Output::ForgetWorker(_)
         | Output::Send(_)
         | Output::Signal { .. }
+        | Output::TellClient { .. }
         | Output::CheckHolders(_)
         | Output::WatchEvery { .. }
         | Output::WorkerChanged(_) => None,

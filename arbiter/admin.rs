@@ -202,6 +202,23 @@ impl admin_server::Admin for AdminService {
         Ok(Response::new(pb::UnfreezeResponse {}))
     }
 
+    async fn rehearse(
+        &self,
+        request: Request<pb::RehearseRequest>,
+    ) -> Answer<pb::RehearseResponse> {
+        let request = request.into_inner();
+        let workload = field::name("name", &request.name)?;
+        let input = Input::Rehearse { workload, deadline_ms: request.deadline_ms };
+        let answer = |_: &View<'_>, reply: Option<Reply>| match reply {
+            Some(Reply::Rehearsing(Ok(id))) => {
+                Ok(pb::RehearseResponse { drain_id: id.to_string() })
+            }
+            Some(Reply::Rehearsing(Err(reason))) => Err(refusal(&reason)),
+            other => Err(unexpected(other.as_ref())),
+        };
+        Ok(Response::new(self.handle.step_then(input, answer).await??))
+    }
+
     async fn get_status(&self, _: Request<pb::GetStatusRequest>) -> Answer<pb::GetStatusResponse> {
         let status = self.handle.ask(|view| status(view.arbiter)).await?;
         let uptime_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -3,13 +3,14 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use sluice::net::Address;
 use sluice::paths::Paths;
-use sluice::queues::{FILE_BYTES_MAX, served};
+use sluice::queues::{FILE_BYTES_MAX, priorities, served};
 use sluice::telemetry::LogFilter;
 use sluice_core::arbiter;
 use sluice_core::queue::Queues;
@@ -72,6 +73,13 @@ struct ServeFlags {
     /// Keep the inputs of the last hours so that any decision can be replayed.
     #[arg(long, value_name = "on|off", default_value = "on")]
     record: Switch,
+    /// Append every decision to this file, as a line of JSON. It is rotated: eight files of 16 MiB at most.
+    #[arg(long, value_name = "PATH")]
+    audit_log: Option<PathBuf>,
+    /// How long preemptors of a priority class wait for a victim's checkpoint, such as serving=45s; may be repeated.
+    /// The class is a WorkloadPriorityClass or PriorityClass of the queues file, or a number.
+    #[arg(long = "deadline", value_name = "PRIORITYCLASS=SPAN", value_parser = parse_deadline)]
+    deadlines: Vec<(String, u64)>,
     /// What to log, such as "info" or "info,sluice_arbiter=debug".
     #[arg(long, value_name = "FILTER", env = sluice::telemetry::LOG_VARIABLE, default_value_t)]
     log: LogFilter,
@@ -151,6 +159,8 @@ pub(crate) struct Config {
     pub log: LogFilter,
     /// Whether inputs are recorded.
     pub record: bool,
+    /// Where decisions are written as lines.
+    pub audit_log: Option<PathBuf>,
     /// Times of the agents' streams.
     pub agents: AgentTimes,
     /// What core is told; its epoch is set once the store is open.
@@ -173,10 +183,11 @@ impl Config {
     /// A path that cannot be determined, or queues that cannot be read or used.
     pub(crate) fn from_flags(flags: Flags) -> anyhow::Result<Self> {
         let Flags { task: _, serve, times } = flags;
-        let queues = match &serve.queues {
+        let (queues, classes) = match &serve.queues {
             Some(path) => load_queues(path)?,
-            None => Queues::without_file(),
+            None => (Queues::without_file(), BTreeMap::new()),
         };
+        let drain_deadlines_ms = deadlines(&serve.deadlines, &classes)?;
         let rules = serve.rules()?;
         let paths = Paths::find(serve.state_dir.as_deref()).context("bad --state-dir")?;
         Ok(Self {
@@ -185,6 +196,7 @@ impl Config {
                 rules,
                 fair_sharing: serve.fair_sharing,
                 checkpoint_drain: !serve.no_checkpoint_drain,
+                drain_deadlines_ms,
                 ..times.core()
             },
             agents: AgentTimes { lost_ms: times.agent_lost_ms, heartbeat_ms: times.heartbeat_ms },
@@ -194,6 +206,7 @@ impl Config {
             paths,
             log: serve.log,
             record: serve.record == Switch::On,
+            audit_log: serve.audit_log,
         })
     }
 }
@@ -212,7 +225,44 @@ impl ServeFlags {
     }
 }
 
-fn load_queues(path: &Path) -> anyhow::Result<Queues> {
+/// Deadlines by priority, from deadlines by the names of classes.
+fn deadlines(
+    given: &[(String, u64)],
+    classes: &BTreeMap<String, i32>,
+) -> anyhow::Result<BTreeMap<i32, u64>> {
+    let mut deadlines = BTreeMap::new();
+    for (class, deadline_ms) in given {
+        let Some(priority) = classes.get(class).copied().or_else(|| class.parse().ok()) else {
+            let known: Vec<&str> = classes.keys().map(String::as_str).collect();
+            let known = if known.is_empty() { "no classes".to_owned() } else { known.join(", ") };
+            bail!(
+                "--deadline names priority class {class:?}, which is not in the queues file (it has {known}) and is no number"
+            );
+        };
+        if deadlines.insert(priority, *deadline_ms).is_some() {
+            bail!(
+                "--deadline is given twice for priority {priority} (the second time as {class:?})"
+            );
+        }
+    }
+    Ok(deadlines)
+}
+
+/// `CLASS=SPAN`.
+fn parse_deadline(text: &str) -> Result<(String, u64), String> {
+    const DAY_MS: u64 = 86_400_000;
+    let expected = "expected PRIORITYCLASS=SPAN such as serving=45s, with a span of up to 24h";
+    let (class, span) = text.split_once('=').ok_or(expected)?;
+    let span: jiff::SignedDuration = span.parse().map_err(|_| expected)?;
+    let ms = u64::try_from(span.as_millis()).map_err(|_| expected)?;
+    if class.is_empty() || ms == 0 || ms > DAY_MS {
+        Err(expected.to_owned())
+    } else {
+        Ok((class.to_owned(), ms))
+    }
+}
+
+fn load_queues(path: &Path) -> anyhow::Result<(Queues, BTreeMap<String, i32>)> {
     let shown = path.display();
     let size = std::fs::metadata(path)
         .with_context(|| format!("could not read queues file \"{shown}\""))?
@@ -223,7 +273,9 @@ fn load_queues(path: &Path) -> anyhow::Result<Queues> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("could not read queues file \"{shown}\""))?;
     let name = shown.to_string();
-    served(&name, text).with_context(|| format!("bad queues file \"{shown}\""))
+    let bad = || format!("bad queues file \"{shown}\"");
+    let classes = priorities(&name, text.clone()).with_context(bad)?;
+    Ok((served(&name, text).with_context(bad)?, classes))
 }
 
 impl TimeFlags {

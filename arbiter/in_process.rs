@@ -35,6 +35,7 @@ pub(crate) fn config(dir: &Path) -> Config {
         listen_metrics: None,
         paths: Paths::find(Some(dir)).unwrap(),
         log: "off".parse().unwrap(),
+        audit_log: None,
         record: false,
         agents: AgentTimes { lost_ms: 60_000, heartbeat_ms: 0 },
         core: sluice_core::arbiter::Config {

@@ -4,6 +4,7 @@
 
 mod admin;
 mod agents;
+mod audit;
 mod config;
 #[cfg(test)]
 mod in_process;

@@ -67,6 +67,8 @@ pub(crate) struct Metrics {
     lost: Seconds,
     saved: Seconds,
     idle: Seconds,
+    at_risk: Seconds,
+    restart: Seconds,
     step_duration: Histogram,
     commit_duration: Histogram,
     /// What of each drain is counted already.
@@ -79,6 +81,8 @@ struct Counted {
     lost: u64,
     saved: u64,
     idle: u64,
+    at_risk: u64,
+    restart: u64,
     freed: bool,
 }
 
@@ -110,6 +114,8 @@ impl Metrics {
             lost: Seconds::default(),
             saved: Seconds::default(),
             idle: Seconds::default(),
+            at_risk: Seconds::default(),
+            restart: Seconds::default(),
             step_duration: short_histogram(),
             commit_duration: short_histogram(),
             counted: Mutex::new(counted),
@@ -137,6 +143,10 @@ impl Metrics {
         r.register_with_unit("saved_device", help, Unit::Seconds, self.saved.clone());
         let help = "Devices held without work while they were released, in device seconds";
         r.register_with_unit("idle_device", help, Unit::Seconds, self.idle.clone());
+        let help = "Work in no checkpoint when a drain was planned, in device seconds";
+        r.register_with_unit("at_risk_device", help, Unit::Seconds, self.at_risk.clone());
+        let help = "Restarts after drains, in device seconds";
+        r.register_with_unit("restart_device", help, Unit::Seconds, self.restart.clone());
         let help = "One step of the arbiter's logic";
         r.register_with_unit("step_duration", help, Unit::Seconds, self.step_duration.clone());
         let help = "One durable write";
@@ -174,6 +184,8 @@ impl Metrics {
             (&self.lost, now.lost, before.lost),
             (&self.saved, now.saved, before.saved),
             (&self.idle, now.idle, before.idle),
+            (&self.at_risk, now.at_risk, before.at_risk),
+            (&self.restart, now.restart, before.restart),
         ] {
             counter.inc_by(seconds(now.saturating_sub(before)));
         }
@@ -226,6 +238,8 @@ impl Counted {
             lost: drain.account.lost_device_ms,
             saved: drain.account.saved_device_ms,
             idle: drain.account.idle_device_ms,
+            at_risk: drain.account.at_risk_device_ms,
+            restart: drain.account.restart_ms.unwrap_or(0).saturating_mul(drain.device_count()),
             freed: drain.history.iter().any(|t| t.state == DrainState::Freed),
         }
     }

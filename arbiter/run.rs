@@ -11,6 +11,7 @@ mod effects;
 use std::sync::Arc;
 use std::time::Instant;
 
+use sluice::audit::Audit;
 use sluice_core::arbiter::{Arbiter, Input, Reply};
 use sluice_core::unit::Time;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -143,6 +144,8 @@ pub(crate) struct Engine {
     pub metrics: Arc<Metrics>,
     /// Where inputs are recorded, if they are.
     pub recorder: Option<Recorder>,
+    /// Where decisions are written as lines, if they are.
+    pub audit: Option<Audit>,
     /// Number of the next decision.
     pub next_sequence: u64,
     /// Tells the number of the last durable decision.
@@ -249,6 +252,9 @@ impl Engine {
     fn end(&mut self) -> Result<(), StoreError> {
         if let Some(recorder) = self.recorder.take() {
             recorder.finish();
+        }
+        if let Some(audit) = self.audit.take() {
+            audit.finish();
         }
         self.store.commit(&Batch { now: self.clock.now(), ..Batch::default() })
     }

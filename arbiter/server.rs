@@ -16,6 +16,7 @@ use tracing::info;
 
 use crate::admin::AdminService;
 use crate::agents::{Agents, AgentsService};
+use crate::audit;
 use crate::config::Config;
 use crate::metrics::{self, Metrics};
 use crate::record::Recorder;
@@ -119,6 +120,12 @@ impl Parts {
                 false => None,
             };
         let store = Arc::new(store);
+        let audit = match &config.audit_log {
+            Some(path) => Some(audit::open(path, &store, next_sequence).with_context(|| {
+                format!("could not open the audit log \"{}\" (--audit-log)", path.display())
+            })?),
+            None => None,
+        };
         let agents = Agents::new(config.agents);
         let watchers = Arc::new(Watchers::default());
         let metrics = Arc::new(Metrics::new(arbiter.drains()));
@@ -132,6 +139,7 @@ impl Parts {
             watchers: watchers.clone(),
             metrics: metrics.clone(),
             recorder,
+            audit,
             next_sequence,
             last_decision: sender,
             wake: None,

@@ -2,6 +2,7 @@
 
 use sluice::wire::pb;
 use sluice_core::arbiter::{Arbiter, Candidate, Node, QueueUsage};
+use sluice_core::drain::DrainState;
 use sluice_core::id::{NodeName, QueueName, WorkloadName};
 use sluice_core::kueue::model::{ClusterQueue, PreemptionPolicy};
 use sluice_core::workload::{Phase, Workload};
@@ -17,6 +18,7 @@ pub(crate) fn workload(view: &View<'_>, workload: &Workload) -> pb::Workload {
     let now = view.now;
     let mut message = pb::Workload::from(workload);
     message.checkpoint_age_ms = workload.checkpoint_at.map(|at| now.ms_since(at));
+    message.told_to_end = was_told_to_end(view.arbiter, workload);
     if workload.phase == Phase::Pending {
         let ahead = view.arbiter.ahead_of(&workload.spec.name);
         message.ahead_count = u32::try_from(ahead.len()).unwrap_or(u32::MAX);
@@ -24,6 +26,15 @@ pub(crate) fn workload(view: &View<'_>, workload: &Workload) -> pb::Workload {
         message.waited_ms = Some(now.ms_since(workload.phase_since));
     }
     message
+}
+
+/// True if a release of its present workers was ordered. It is carried through whatever becomes of the workload.
+fn was_told_to_end(arbiter: &Arbiter, workload: &Workload) -> bool {
+    let drain = workload.last_drain.as_ref().and_then(|id| arbiter.drain(id));
+    drain.is_some_and(|drain| {
+        drain.attempt == workload.attempt
+            && drain.history.iter().any(|t| t.state == DrainState::Releasing)
+    })
 }
 
 /// A workload by name; `None` if there is none.

@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 
 use sluice::net::{ARBITER_DEFAULT, Address};
 
+use crate::compare::CompareArgs;
 use crate::config::ConfigArgs;
 use crate::control::{CancelArgs, FreezeArgs};
 use crate::demo::DemoArgs;
@@ -22,6 +23,7 @@ use crate::explain::ExplainArgs;
 use crate::get::GetArgs;
 use crate::gpus::ReleaseArgs;
 use crate::paint::When;
+use crate::rehearse::RehearseArgs;
 use crate::run::RunArgs;
 use crate::simulate::SimulateArgs;
 use crate::slice::SliceArgs;
@@ -101,6 +103,8 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Gives a workload up.
     Cancel(CancelArgs),
+    /// Tries a save on a live worker: does it save, how long does that take, does it go on?
+    Rehearse(RehearseArgs),
     /// Stops all new decisions: the kill switch.
     Freeze(FreezeArgs),
     /// Lets decisions go on.
@@ -117,6 +121,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Runs a cluster and a trace of workloads in virtual time, with and without draining.
     Simulate(SimulateArgs),
+    /// Compares what a preemption costs: kill, grace period, next checkpoint, save signal, worker client.
+    Compare(CompareArgs),
     /// Says where slices of TPUs would go, and what would have to make room.
     Slice(SliceArgs),
     /// Plans volumes, shows their limits, and measures one.

@@ -16,6 +16,7 @@ use failure::{EXIT_USAGE, Failure};
 
 mod args;
 mod ask;
+mod compare;
 mod config;
 mod connect;
 mod control;
@@ -29,6 +30,7 @@ mod get;
 mod gpus;
 mod output;
 mod paint;
+mod rehearse;
 mod run;
 mod server;
 mod simulate;
@@ -96,6 +98,7 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::Status(args) => done(status::status(global, args).await),
             Command::Doctor(args) => doctor::doctor(global, args).await,
             Command::Cancel(args) => done(control::cancel(global, args).await),
+            Command::Rehearse(args) => done(rehearse::rehearse(global, args).await),
             Command::Freeze(args) => done(control::freeze(global, args).await),
             Command::Unfreeze => done(control::unfreeze(global).await),
             Command::ReleaseGpus(args) => done(gpus::release(global, args).await),
@@ -104,6 +107,7 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::ClearFaults(args) => done(drill::clear_faults(global, args).await),
             Command::Demo(args) => demo::demo(global, args).await,
             Command::Simulate(args) => done(simulate::simulate(global, &args)),
+            Command::Compare(args) => done(compare::run(global, &args)),
             Command::Slice(args) => slice::slice(global, &args),
             Command::Volume(args) => done(volume::volume(global, &args)),
             Command::Version => done(control::version(global).await),

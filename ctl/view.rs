@@ -107,6 +107,7 @@ pub(crate) fn mode_word(mode: pb::DrainMode) -> &'static str {
         pb::DrainMode::Unspecified => "UNKNOWN",
         pb::DrainMode::KillFresh => "KILL-FRESH",
         pb::DrainMode::Boundary => "BOUNDARY",
+        pb::DrainMode::Client => "CLIENT",
         pb::DrainMode::Signal => "SIGNAL",
         pb::DrainMode::Kill => "KILL",
     }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod net;
 pub mod paths;
 pub mod queues;

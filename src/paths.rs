@@ -4,6 +4,7 @@
 //! <root>/arbiter/state.redb     the arbiter's state          <root>/agents/<node>/journal/   open drains
 //! <root>/arbiter/record/        what it decided from         <root>/agents/<node>/devices/   simulated devices
 //! <root>/run/<node>.sock        the agent's socket           <root>/agents/<node>/node_uid
+//! <root>/workers/<worker>/      files of one worker, through which it can be asked to save
 //! ```
 //! Nothing here touches a file except [`create_private_dir`] and [`find_agent_sockets`].
 
@@ -135,6 +136,12 @@ impl Paths {
     #[must_use]
     pub fn agent_node_uid(&self, node: &NodeName) -> PathBuf {
         self.agent_dir(node).join("node_uid")
+    }
+
+    /// The files through which the worker `<workload>/<attempt>/<rank>` can be asked to save.
+    #[must_use]
+    pub fn drain_dir(&self, worker: &str) -> PathBuf {
+        self.root.join("workers").join(file_name(worker))
     }
 
     /// Where the sockets of this root's agents lie.

@@ -55,7 +55,7 @@ pub use findings::{NOTES_MAX, PROBLEMS_MAX};
 pub use gathered::QUEUES_MAX;
 pub use problem::{Note, NoteKind, Place, Problem, ProblemKind, Problems};
 pub use quantity::{Amount, Quantity, QuantityError, Unit, amount_of};
-pub use served::{Unserved, served, unserved};
+pub use served::{Unserved, priorities, served, unserved};
 pub use source::{FILE_BYTES_MAX, Source};
 
 /// A configuration.

@@ -16,6 +16,7 @@
 mod ask;
 mod bad_input;
 mod checkpoint;
+mod client;
 mod clock;
 mod cluster;
 mod config;
@@ -35,7 +36,9 @@ mod node_api;
 mod partition;
 mod preempt;
 mod process;
+mod rehearse;
 mod restart;
+mod scenario;
 mod signal;
 mod simulate;
 mod state_files;

@@ -17,7 +17,8 @@ const DEADLINE: &str = "--drain-deadline 4s";
 
 /// A training that saves only when asked; `flags` say what its signals do.
 fn training(run_flags: &str, flags: &str) -> Training {
-    let (run_flags, flags) = (run_flags.to_owned(), format!("--on-usr1 save {flags}"));
+    let (run_flags, flags) =
+        (format!("--save-signal-proven {run_flags}"), format!("--on-usr1 save {flags}"));
     Training { run_flags, flags, save_steps: 0, save_ms: 400, ..Training::new("train") }
 }
 

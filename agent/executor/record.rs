@@ -36,10 +36,7 @@ pub(super) enum Record {
 
 /// A [`Hand`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "three intents and a flag, as in the hand itself"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "intents and flags, as in the hand itself")]
 pub(super) struct HandRecord {
     boot_id: String,
     drain: String,
@@ -52,6 +49,10 @@ pub(super) struct HandRecord {
     deadline_at_ms: u64,
     stage: String,
     save_intent: bool,
+    #[serde(default)]
+    progress_seen: bool,
+    #[serde(default)]
+    stall_told: bool,
     term_intent: bool,
     kill_intent: bool,
     durable: Option<CheckpointRecord>,
@@ -96,6 +97,8 @@ pub(super) struct WorkerRecord {
     #[serde(default)]
     checkpoint_rules: RulesRecord,
     devices: Vec<String>,
+    #[serde(default)]
+    drain_dir: String,
 }
 
 /// The journal's key of a hand. Ids hold no spaces, so keys of different things differ.
@@ -122,6 +125,8 @@ impl Record {
             deadline_at_ms: hand.deadline_at.0,
             stage: hand.stage.as_str().to_owned(),
             save_intent: hand.save_intent,
+            progress_seen: hand.progress_seen,
+            stall_told: hand.stall_told,
             term_intent: hand.term_intent,
             kill_intent: hand.kill_intent,
             durable: hand.durable.as_ref().map(CheckpointRecord::of),
@@ -145,6 +150,7 @@ impl Record {
             checkpoint_format: registration.checkpoint_format.to_string(),
             checkpoint_rules: RulesRecord::of(&registration.checkpoint_rules),
             devices: registration.devices.iter().map(ToString::to_string).collect(),
+            drain_dir: registration.drain_dir.clone(),
         })
     }
 }
@@ -173,6 +179,8 @@ impl HandRecord {
             },
             stage: stage.ok_or_else(|| format!("{:?} is no stage", self.stage))?,
             save_intent: self.save_intent,
+            progress_seen: self.progress_seen,
+            stall_told: self.stall_told,
             term_intent: self.term_intent,
             kill_intent: self.kill_intent,
             durable: self.durable.map(CheckpointRecord::checkpoint),
@@ -229,6 +237,7 @@ impl WorkerRecord {
             pid: self.pid,
             start_time_ticks: self.start_time_ticks,
             checkpoint_dir: self.checkpoint_dir.clone(),
+            drain_dir: self.drain_dir.clone(),
             checkpoint_format: self.checkpoint_format.parse().map_err(text)?,
             checkpoint_rules: self.checkpoint_rules.rules(),
             devices: self

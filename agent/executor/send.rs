@@ -1,4 +1,4 @@
-//! One signal to one worker's registered process.
+//! One signal to one worker: to its registered process, or to each of its ranks.
 
 use std::sync::Arc;
 
@@ -30,12 +30,13 @@ impl SendError {
 }
 
 /// Sends signal `number`. A release ends the process whatever it does with `SIGTERM`; a signal that asks for a save goes
-/// only to a handler.
+/// only to a handler: that of the registered process, or those of `ranks` if there are any.
 ///
 /// # Errors
 /// Nothing was sent.
 pub(super) fn send(
     target: Option<&Arc<Target>>,
+    ranks: &[Target],
     worker: &WorkerId,
     number: i32,
     is_release: bool,
@@ -45,7 +46,24 @@ pub(super) fn send(
     match signal {
         Signal::SIGKILL => target.end(Ending::Kill)?,
         Signal::SIGTERM if is_release => target.end(Ending::Terminate)?,
-        _ => target.send(signal)?,
+        _ if ranks.is_empty() => target.send(signal)?,
+        _ => return send_to_each(ranks, signal),
     }
     Ok(())
+}
+
+/// To every rank, each once. One that has ended meanwhile keeps nobody else from saving.
+fn send_to_each(ranks: &[Target], signal: Signal) -> Result<(), SendError> {
+    let mut refused = None;
+    let mut sent = 0_u32;
+    for rank in ranks {
+        match rank.send(signal) {
+            Ok(()) => sent += 1,
+            Err(why) => refused = Some(why),
+        }
+    }
+    match refused {
+        Some(why) if sent == 0 => Err(why.into()),
+        Some(_) | None => Ok(()),
+    }
 }

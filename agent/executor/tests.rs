@@ -23,6 +23,8 @@ fn hand() -> Hand {
         deadline_at: Time(9_000),
         stage: Stage::Releasing,
         save_intent: true,
+        progress_seen: true,
+        stall_told: true,
         term_intent: true,
         kill_intent: false,
         durable: Some(Checkpoint {
@@ -52,6 +54,7 @@ fn registration() -> Registration {
         checkpoint_format: CheckpointFormat::HuggingFace,
         checkpoint_rules: Default::default(),
         devices: ["sim-n1-0".parse().unwrap()].into(),
+        drain_dir: "/drain".to_owned(),
     }
 }
 

@@ -11,6 +11,7 @@ use prometheus_client::metrics::MetricType;
 use sluice::wire::digest::worker_id;
 use sluice::wire::pb;
 use sluice_core::agent::Stage;
+use sluice_core::client::ClientProblem;
 
 use super::gpu;
 use crate::clock;
@@ -89,7 +90,23 @@ impl AgentMetrics {
         ];
         families.counters("signals_sent", "Signals sent to processes of workers", sent)?;
         let failed = value(&counters.signals_failed);
-        families.counter("signals_failed", "Signals that could not be sent", failed)
+        families.counter("signals_failed", "Signals that could not be sent", failed)?;
+        self.client_files(families)
+    }
+
+    fn client_files(&self, families: &mut Families<'_>) -> Result<(), Error> {
+        let counters = &self.reporter.counters;
+        let told = counters.client_orders.load(Ordering::Relaxed);
+        families.counter(
+            "client_orders",
+            "Times a worker was told something in its files",
+            told,
+        )?;
+        let refused = ClientProblem::ALL.map(|problem| {
+            let count = counters.client_file(problem).load(Ordering::Relaxed);
+            ([("reason", problem.code())], count)
+        });
+        families.counters("client_files_refused", "Files of workers that were not used", refused)
     }
 
     fn drains(&self, families: &mut Families<'_>) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,12 +63,6 @@ impl WorkersService {
         }
         let devices: BTreeSet<DeviceId> = field::names("devices", &request.devices)?;
         self.check_devices(&devices)?;
-        let dir = &request.checkpoint_dir;
-        let is_usable = dir.is_empty()
-            || Path::new(dir).is_absolute() && dir.len() <= PATH_BYTES_MAX && !dir.contains('\0');
-        if !is_usable {
-            return Err(bad("checkpoint_dir", dir, "an absolute path, or empty if there is none"));
-        }
         let checkpoint_format = checkpoint::format(request.checkpoint_format)?;
         let rules = request.checkpoint_rules.as_ref();
         Ok(Registration {
@@ -75,10 +70,11 @@ impl WorkersService {
             world_size: request.world_size,
             pid: request.pid,
             start_time_ticks: 0,
-            checkpoint_dir: dir.clone(),
+            checkpoint_dir: checked_path("checkpoint_dir", &request.checkpoint_dir)?,
             checkpoint_format,
             checkpoint_rules: checkpoint::rules(rules, checkpoint_format)?,
             devices,
+            drain_dir: checked_path("drain_dir", &request.drain_dir)?,
         })
     }
 
@@ -126,6 +122,7 @@ impl Workers for WorkersService {
         check_peer(peer, &target)?;
         self.check_free(&registration.worker, registration.pid)?;
         check_dir(&registration.checkpoint_dir).await?;
+        check_drain_dir(&registration.drain_dir, &target).await?;
         registration.start_time_ticks = target.identity().start_time_ticks;
         let (reply, replied) = oneshot::channel();
         let message = Message::Register { registration, target: Arc::new(target), reply };
@@ -139,6 +136,16 @@ impl Workers for WorkersService {
         })?;
         Ok(Response::new(pb::RegisterResponse { node: self.reporter.identity.node.clone() }))
     }
+}
+
+/// An absolute path, or none.
+fn checked_path(field: &str, dir: &str) -> Result<String, Status> {
+    let is_usable = dir.is_empty()
+        || Path::new(dir).is_absolute() && dir.len() <= PATH_BYTES_MAX && !dir.contains('\0');
+    if is_usable {
+        return Ok(dir.to_owned());
+    }
+    Err(bad(field, dir, "an absolute path, or empty if there is none"))
 }
 
 fn bad(field: &str, value: impl std::fmt::Display, expected: impl std::fmt::Display) -> Status {
@@ -193,5 +200,19 @@ async fn check_dir(dir: &str) -> Result<(), Status> {
         )),
         // It need not exist yet; what else keeps it from being read is told with each look.
         Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// The agent writes there: it has to be the worker's own directory, and no link to another.
+async fn check_drain_dir(dir: &str, target: &Target) -> Result<(), Status> {
+    if dir.is_empty() {
+        return Ok(());
+    }
+    let owner = target.owner_uid();
+    let path = dir.to_owned();
+    let look = tokio::task::spawn_blocking(move || std::fs::symlink_metadata(path));
+    match tokio::time::timeout(LOOK_TIMEOUT, look).await {
+        Ok(Ok(Ok(metadata))) if metadata.is_dir() && metadata.uid() == owner => Ok(()),
+        _ => Err(bad("drain_dir", dir, format!("a directory of user {owner}, and no link to one"))),
     }
 }

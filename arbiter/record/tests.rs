@@ -32,6 +32,8 @@ fn submit(name: &str) -> Input {
             topology: None,
             checkpoint: None,
             save_signal: None,
+            is_signal_vouched: false,
+            grace_ms: None,
             drain_deadline_ms: 0,
             command: Vec::new(),
         },

@@ -41,6 +41,7 @@ impl Effects {
             | Input::Detach { .. }
             | Input::ReportExit { .. }
             | Input::Cancel { .. }
+            | Input::Rehearse { .. }
             | Input::AgentConnected { .. }
             | Input::AgentDisconnected { .. }
             | Input::NodeReport { .. }
@@ -107,8 +108,12 @@ impl Engine {
         for id in &effects.drains {
             self.metrics.drain_changed(id, self.arbiter.drain(id));
         }
-        for (_, decided) in &effects.decisions {
+        for (message, decided) in &effects.decisions {
             log(decided);
+            if let Some(audit) = &self.audit {
+                let drain = decided.drain.as_ref().and_then(|id| self.arbiter.drain(id));
+                audit.write(crate::audit::line(message, drain));
+            }
             self.metrics.decided(decided);
         }
         if let Some((last, _)) = effects.decisions.last() {

@@ -6,6 +6,7 @@
 //! told as often as it is asked for. Cut off from the arbiter the agent starts nothing: a save that
 //! was ordered is watched to its deadline, and no worker is ended without a release order.
 
+mod client;
 mod hand;
 mod orders;
 mod profile;
@@ -16,6 +17,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::{CheckpointFormat, CheckpointRules, CheckpointScan};
+use crate::client::{ClientOrder, ClientSeen};
 use crate::id::{DeviceId, DrainId, NodeName, WorkerId};
 use crate::protocol::{DrainEvent, Order, WorkerReport};
 use crate::unit::Time;
@@ -44,6 +46,8 @@ pub struct Registration {
     pub checkpoint_rules: CheckpointRules,
     /// Devices assigned to it.
     pub devices: BTreeSet<DeviceId>,
+    /// Where it can be asked through files; empty if it was given no such place.
+    pub drain_dir: String,
 }
 
 /// What the agent looked up about a worker just before an order is handled.
@@ -94,7 +98,17 @@ pub enum Input {
         /// Its devices that any process holds.
         busy_devices: BTreeSet<DeviceId>,
     },
-    /// A signal could not be delivered.
+    /// A look at what the worker itself says, and at how it was started.
+    Looked {
+        /// The worker.
+        worker: WorkerId,
+        /// What its files say.
+        client: ClientSeen,
+        /// Time after which a launcher within it kills its processes once it was told to end. Unit: ms. `None`: there
+        /// is no such launcher.
+        launcher_grace_ms: Option<u64>,
+    },
+    /// A signal could not be delivered, or the worker's file not be written.
     SignalFailed {
         /// The worker.
         worker: WorkerId,
@@ -108,7 +122,7 @@ pub enum Input {
 /// Which processes of a worker a signal is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Audience {
-    /// The registered process only.
+    /// The registered process, if it catches the signal; else its ranks that do, each once.
     Main,
     /// Every live process of the worker.
     All,
@@ -141,6 +155,15 @@ pub enum Output {
         /// To which of its processes.
         audience: Audience,
     },
+    /// Write the worker's `drain.json`. May be repeated.
+    TellClient {
+        /// The worker.
+        worker: WorkerId,
+        /// The drain.
+        drain: DrainId,
+        /// What it is to do.
+        order: ClientOrder,
+    },
     /// Look for processes and devices of this worker now and answer with [`Input::Holders`].
     CheckHolders(WorkerId),
     /// Look into the worker's checkpoint directory this often from now on. Unit: ms. 0: as usual.
@@ -169,6 +192,14 @@ pub struct Worker {
     pub scan: Option<CheckpointScan>,
     /// What was measured from the scans.
     pub measured: Measured,
+    /// What its files say.
+    pub client: ClientSeen,
+    /// Time after which a launcher within it kills its processes. Unit: ms.
+    pub launcher_grace_ms: Option<u64>,
+    /// What it was told last through its files, by this process of the agent.
+    pub told: Option<(DrainId, ClientOrder)>,
+    /// Since when all its processes have claimed to have saved, and for which drain.
+    pub claimed: Option<(DrainId, Time)>,
     /// Live processes, by the newest look.
     pub processes: u32,
     /// When it was first seen to be gone.
@@ -224,6 +255,9 @@ impl Agent {
             Input::Exited { worker, exit } => self.exited(&worker, exit),
             Input::Holders { worker, processes, busy_devices } => {
                 self.holders(&worker, processes, &busy_devices);
+            }
+            Input::Looked { worker, client, launcher_grace_ms } => {
+                self.looked(&worker, client, launcher_grace_ms);
             }
             Input::SignalFailed { worker, code } => self.signal_failed(&worker, &code),
             Input::Tick => {}

@@ -9,6 +9,7 @@
 mod devices;
 mod drain_ends;
 mod drain_events;
+mod drain_plan;
 mod drain_steps;
 mod engine;
 mod exits;
@@ -17,6 +18,7 @@ mod faults;
 mod freeze;
 mod messages;
 mod nodes;
+mod rehearse;
 mod schedule;
 mod snapshot;
 mod submit;
@@ -63,6 +65,8 @@ pub struct Config {
     pub rules: Rules,
     /// How long a preemptor waits for a victim's checkpoint unless it says otherwise.
     pub drain_deadline_ms: u64,
+    /// The same for preemptors of one priority, by priority.
+    pub drain_deadlines_ms: BTreeMap<i32, u64>,
     /// How long agents may take to accept an order before it is taken back. No signal was sent by then.
     pub arm_timeout_ms: u64,
     /// Time between SIGTERM and SIGKILL at release.
@@ -95,6 +99,7 @@ impl Default for Config {
             fair_sharing: false,
             rules: Rules::all(),
             drain_deadline_ms: 60_000,
+            drain_deadlines_ms: BTreeMap::new(),
             arm_timeout_ms: 2_000,
             release_grace_ms: 10_000,
             start_timeout_ms: 60_000,
@@ -233,6 +238,7 @@ impl Arbiter {
             Input::Cancel { workload } => self.cancel(&workload),
             Input::Freeze { why } => self.freeze(why),
             Input::Unfreeze => self.unfreeze(),
+            Input::Rehearse { workload, deadline_ms } => self.rehearse(&workload, deadline_ms),
             Input::AgentConnected { node } => self.agent_connected(&node),
             Input::AgentDisconnected { node } => self.agent_disconnected(&node),
             Input::NodeReport { node, report } => self.node_report(&node, report),

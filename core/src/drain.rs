@@ -8,9 +8,10 @@
 //! ```
 //! KILL and KILL-FRESH go from ARMED to RELEASING; there is nothing to wait for.
 
+mod mode;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::str::FromStr;
 
 use crate::checkpoint::Checkpoint;
 use crate::id::{DeviceId, DrainId, NodeName, WorkloadName};
@@ -18,51 +19,7 @@ use crate::reason::Reason;
 use crate::unit::Time;
 use crate::workload::SaveSignal;
 
-/// How a gang is made to end with its work saved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
-    /// Release at once: the last checkpoint is fresh enough.
-    KillFresh,
-    /// Wait for the next periodic checkpoint, then release.
-    Boundary,
-    /// Ask for a checkpoint by a signal, then release.
-    Signal,
-    /// Release at once and lose the work since the last checkpoint.
-    Kill,
-}
-
-impl Mode {
-    /// All modes, in the order in which alternatives are listed.
-    pub const ALL: [Self; 4] = [Self::KillFresh, Self::Boundary, Self::Signal, Self::Kill];
-
-    /// True if the drain waits for a new checkpoint.
-    #[must_use]
-    pub fn waits_for_checkpoint(self) -> bool {
-        matches!(self, Self::Boundary | Self::Signal)
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::KillFresh => "KILL-FRESH",
-            Self::Boundary => "BOUNDARY",
-            Self::Signal => "SIGNAL",
-            Self::Kill => "KILL",
-        })
-    }
-}
-
-impl FromStr for Mode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|mode| mode.to_string() == text)
-            .ok_or_else(|| format!("{text:?} is not a drain mode"))
-    }
-}
+pub use mode::Mode;
 
 /// A mode that was considered, with its numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +41,7 @@ pub struct Alternative {
 pub struct Plan {
     /// The mode chosen.
     pub mode: Mode,
-    /// The signal, if the mode is [`Mode::Signal`].
+    /// The signal, if the mode is [`Mode::Signal`], or was until nobody heeded it.
     pub save_signal: Option<SaveSignal>,
     /// Expected time until the devices are free. Unit: ms.
     pub delay_ms: Option<u64>,
@@ -331,6 +288,8 @@ pub struct Drain {
     pub history: Vec<Transition>,
     /// Its cost.
     pub account: Account,
+    /// A trial: the worker is asked to save and is not ended unless it ends by itself.
+    pub is_rehearsal: bool,
 }
 
 /// Most transitions kept of one drain. A drain has some ten; replans add three each.
@@ -354,6 +313,13 @@ impl Drain {
         self.history
             .iter()
             .any(|t| t.state == DrainState::Releasing || (exits && t.state == DrainState::Saving))
+    }
+
+    /// True if the workers were or may have been asked to save: one that ends now may have been told to.
+    #[must_use]
+    pub fn was_asked(&self) -> bool {
+        let asks = self.plan.save_signal.is_some() || self.plan.mode == Mode::Client;
+        asks && self.history.iter().any(|t| t.state == DrainState::Saving)
     }
 
     /// Number of devices of the gang.

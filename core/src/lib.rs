@@ -11,6 +11,8 @@
 pub mod agent;
 pub mod arbiter;
 pub mod checkpoint;
+pub mod client;
+pub mod compare;
 pub mod drain;
 pub mod health;
 pub mod id;

@@ -1,8 +1,8 @@
 //! How to drain a gang: picks a mode, with its numbers and those of the modes not taken.
 //!
 //! Wanted properties: the mode chosen loses least among those that fit the deadline; of equal ones
-//! the faster is taken; a mode that cannot be done is never chosen; a signal that was not shown
-//! to save is never planned; every mode is listed with the reason why it was or was not taken.
+//! the faster is taken, and of those CLIENT before SIGNAL; a mode that cannot be done is never chosen; a signal that
+//! was not shown to save is never planned; every mode is listed with the reason why it was or was not taken.
 
 #[cfg(test)]
 mod tests;
@@ -39,10 +39,18 @@ pub struct Situation<'a> {
     pub save_ms: Option<u64>,
     /// Measured time from one checkpoint to the next. Unit: ms.
     pub save_interval_ms: Option<u64>,
+    /// Whether every rank can be asked through its files.
+    pub has_client: bool,
+    /// Whether the worker was seen not to save when it was asked through its files.
+    pub client_unproven: bool,
     /// The declared save signal.
     pub save_signal: Option<SaveSignal>,
+    /// Whether that signal was seen to save, or somebody vouches for it.
+    pub signal_proven: bool,
     /// Whether that signal was seen not to save.
     pub signal_unproven: bool,
+    /// Time after which a worker that was told to end is killed from within, if it is. Unit: ms.
+    pub grace_ms: Option<u64>,
     /// Modes that agents refused, with the refusal's code.
     pub refused: &'a BTreeMap<Mode, String>,
     /// Time the beneficiary is willing to wait. Unit: ms.
@@ -74,6 +82,7 @@ impl Situation<'_> {
         match mode {
             Mode::KillFresh => self.kill_fresh(),
             Mode::Boundary => self.boundary(),
+            Mode::Client => self.client(),
             Mode::Signal => self.signal(),
             Mode::Kill => {
                 Ok((Some(REACTION_MS), self.device_ms(self.unsaved_ms.saturating_add(REACTION_MS))))
@@ -108,13 +117,13 @@ impl Situation<'_> {
         Ok((until_next, self.device_ms(lost_ms)))
     }
 
-    /// The step in progress ends, the save keeps the devices idle.
-    fn signal(&self) -> Estimate {
-        if self.save_signal.is_none() {
-            return Err(Reason::NoSaveSignal);
+    /// As a signal, and better: the worker parks, so it can be taken back, and no collective is cut off.
+    fn client(&self) -> Estimate {
+        if !self.has_client {
+            return Err(Reason::NoClient);
         }
-        if self.signal_unproven {
-            return Err(Reason::SignalUnproven);
+        if self.client_unproven {
+            return Err(Reason::ClientUnproven);
         }
         if !self.has_checkpoint_dir {
             return Err(Reason::NoCheckpointDir);
@@ -122,6 +131,32 @@ impl Situation<'_> {
         let delay = self.step().saturating_add(self.save());
         Ok((Some(delay), self.device_ms(delay)))
     }
+
+    /// The step in progress ends, the save keeps the devices idle.
+    fn signal(&self) -> Estimate {
+        let Some(signal) = self.save_signal else { return Err(Reason::NoSaveSignal) };
+        if self.signal_unproven {
+            return Err(Reason::SignalUnproven);
+        }
+        if !self.signal_proven {
+            return Err(Reason::SignalUntried);
+        }
+        if !self.has_checkpoint_dir {
+            return Err(Reason::NoCheckpointDir);
+        }
+        let delay = self.step().saturating_add(self.save());
+        let grace_ms = self.grace_ms.filter(|_| ends_launchers(signal.number));
+        if let Some(grace_ms) = grace_ms.filter(|grace_ms| delay > *grace_ms) {
+            return Err(Reason::GraceTooShort { delay_ms: Ms(delay), grace_ms: Ms(grace_ms) });
+        }
+        Ok((Some(delay), self.device_ms(delay)))
+    }
+}
+
+/// Signals on which launchers such as torchrun end their processes: HUP, INT, QUIT, TERM. With any other the grace of a
+/// launcher has nothing to do.
+fn ends_launchers(signal: i32) -> bool {
+    matches!(signal, 1 | 2 | 3 | 15)
 }
 
 /// Order of preference among modes that fit: compared field by field, top to bottom.
@@ -192,7 +227,7 @@ fn choose(situation: &Situation<'_>, estimates: &[(Mode, Estimate)]) -> Mode {
 fn was_forced(situation: &Situation<'_>, mode: Mode) -> bool {
     mode == Mode::Kill
         && situation.checkpoint_drain
-        && [Mode::Boundary, Mode::Signal].into_iter().any(|saving| {
+        && [Mode::Boundary, Mode::Client, Mode::Signal].into_iter().any(|saving| {
             match situation.estimate(saving) {
                 Ok((Some(delay), _)) => delay > situation.deadline_ms,
                 Ok((None, _)) | Err(_) => false,

@@ -95,6 +95,11 @@ pub enum EventKind {
         /// Time since the last look that did not find it: it has been complete for no longer. Unit: ms.
         age_ms: u64,
     },
+    /// The worker was asked to save and there is no sign that it does. It is watched on.
+    NoProgress {
+        /// Time since it was asked. Unit: ms.
+        waited_ms: u64,
+    },
     /// No checkpoint will come.
     SaveFailed {
         /// Stable code.
@@ -110,6 +115,8 @@ pub enum EventKind {
         devices: BTreeSet<DeviceId>,
         /// SIGKILL was needed.
         killed: bool,
+        /// Every process of it had said that it parked.
+        parked: bool,
         /// Time from the release order. Unit: ms.
         release_ms: u64,
     },
@@ -137,17 +144,20 @@ pub enum Refusal {
     NoSpace,
     /// The worker is being ended by another drain.
     OtherDrain,
+    /// No process of the worker can be asked through files.
+    NoClient,
 }
 
 impl Refusal {
     /// All refusals.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::NoHandler,
         Self::StaleTarget,
         Self::NoWorker,
         Self::NoCheckpointDir,
         Self::NoSpace,
         Self::OtherDrain,
+        Self::NoClient,
     ];
 
     /// Stable code.
@@ -160,6 +170,7 @@ impl Refusal {
             Self::NoCheckpointDir => "no-checkpoint-dir",
             Self::NoSpace => "no-space",
             Self::OtherDrain => "other-drain",
+            Self::NoClient => "no-client",
         }
     }
 }
@@ -232,12 +243,18 @@ pub struct WorkerReport {
     pub step_ms: Option<u64>,
     /// Measured time between periodic checkpoints. Unit: ms.
     pub save_interval_ms: Option<u64>,
-    /// Measured time of a save. Unit: ms.
+    /// Measured time of a save: of 20 saves 19 take no longer (p95). Unit: ms.
     pub save_ms: Option<u64>,
+    /// From how many saves that was measured.
+    pub saves: u32,
     /// Time since the process started, as far as the agent knows. Unit: ms.
     pub running_ms: u64,
     /// The newest error of a device that was its program's own; `None`: none.
     pub device_fault: Option<Reason>,
+    /// True if it can be asked to save through its files.
+    pub has_client: bool,
+    /// Time after which a launcher within it, such as torchrun, kills its processes once told to end. Unit: ms.
+    pub launcher_grace_ms: Option<u64>,
 }
 
 /// Changes of a node since the last report, or everything.

@@ -225,6 +225,18 @@ reasons! {
     NoSaveSignal = "no-save-signal", "no save signal was declared", hint "pass --save-signal if the trainer saves on a signal";
     /// Save signal shown not to work.
     SignalUnproven = "signal-unproven", "an earlier save signal produced no checkpoint; it is not used again";
+    /// Save signal never tried.
+    SignalUntried = "signal-untried", "the save signal was declared and has not been seen to save",
+        hint "sluice rehearse tries it; or declare it with --save-signal-proven";
+    /// A launcher would kill the save.
+    GraceTooShort { delay_ms: Ms, grace_ms: Ms } = "grace-too-short",
+        "step and save (p95) take {delay_ms:#}; a launcher within the worker kills its processes {grace_ms:#} after the signal",
+        hint "use the worker client, or a save signal that the launcher does not handle, such as USR1 sent to the ranks";
+    /// The worker has no client.
+    NoClient = "no-client", "not every rank has said hello in its files", hint "add the worker client: clients/python";
+    /// Client shown not to save.
+    ClientUnproven = "client-unproven", "the worker did not save when it was asked through its files; it is not asked so again",
+        hint "sluice rehearse tries it again";
     /// An agent refused this mode before.
     ModeRefused { code: String } = "mode-refused", "an agent refused it: {code}";
     /// All agents have journalled the order.
@@ -272,6 +284,30 @@ reasons! {
     AbortedByFreeze = "aborted-by-freeze", "decisions were frozen before any signal was sent";
     /// The worker finished on its own.
     FinishedMeanwhile = "finished-meanwhile", "the workload ended by itself before it had to be released";
+    /// Asked and not heeded: another mode goes on.
+    SaveNotBegun { mode: Mode, waited_ms: Ms } = "save-not-begun",
+        "there was no sign of a save within {waited_ms:#}; the next periodic checkpoint is awaited ({mode})";
+    /// A process was killed in the middle of its work.
+    UncleanKill { workload: WorkloadName, rank: u32 } = "unclean-kill",
+        "rank {rank} of {workload} was ended by SIGKILL and had not parked: a collective may have been cut off",
+        hint "look at the devices of this node: interconnects report faults after that";
+    /// A trial of a save.
+    Rehearsal { mode: Mode } = "rehearsal", "a save is tried ({mode}); nobody needs the devices";
+    /// A trial that succeeded.
+    Rehearsed { step: u64, took_ms: Ms } = "rehearsed",
+        "the worker saved step {step} {took_ms:#} after it was asked, and goes on";
+    /// A trial that succeeded and ended the worker.
+    RehearsedEnds { step: u64, took_ms: Ms } = "rehearsed-ends",
+        "the worker saved step {step} {took_ms:#} after it was asked, and then ended; it starts again";
+    /// A trial that did not succeed.
+    RehearsalFailed { code: String } = "rehearsal-failed",
+        "the worker did not save when it was asked ({code}); it is not asked so in a drain";
+    /// Nothing to try.
+    NothingToRehearse { workload: WorkloadName } = "nothing-to-rehearse",
+        "workload {workload} has neither a save signal nor a worker client",
+        hint "declare --save-signal, or add the worker client: clients/python";
+    /// Not in a state to be tried.
+    NotRunning { workload: WorkloadName, phase: String } = "not-running", "workload {workload} is {phase}; only one that runs can be asked to save";
     /// An agent is silent in a drain.
     DrainNodeSilent { node: NodeName, silent_ms: Ms } = "drain-node-silent", "node {node} has been silent for {silent_ms:#}; its devices are not given to anyone";
 

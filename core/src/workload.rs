@@ -65,6 +65,10 @@ pub struct WorkloadSpec {
     pub checkpoint: Option<CheckpointSpec>,
     /// How to ask for one.
     pub save_signal: Option<SaveSignal>,
+    /// Somebody vouches for it: it need not be tried first.
+    pub is_signal_vouched: bool,
+    /// Time after which the worker is killed from within once it was told to end, if somebody has said. Unit: ms.
+    pub grace_ms: Option<u64>,
     /// How long this workload, as a preemptor, waits for a victim's checkpoint. 0: the arbiter's default.
     pub drain_deadline_ms: u64,
     /// The command, for people to see.
@@ -204,8 +208,14 @@ pub struct Profile {
     pub save_ms: Option<u64>,
     /// Time from a start to the first step. Unit: ms.
     pub restart_ms: Option<u64>,
-    /// True once a save signal produced no checkpoint: it is never planned again.
+    /// True once a save signal produced no checkpoint: it is not planned again unless a rehearsal succeeds.
     pub signal_unproven: bool,
+    /// True once a save signal was seen to produce a checkpoint.
+    pub signal_proven: bool,
+    /// True once the worker did not save when it was asked through its files.
+    pub client_unproven: bool,
+    /// Whether the worker was seen to end after such a save.
+    pub exits_after_save: Option<bool>,
     /// When each drain of the last hour was planned; at most 64.
     pub drained_at: Vec<Time>,
 }

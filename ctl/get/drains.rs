@@ -2,7 +2,7 @@
 
 use crate::paint::{bad, good, warn};
 use crate::table::Column;
-use crate::text::{NOTHING, age_or_dash, device_seconds, or_dash, safe};
+use crate::text::{NOTHING, age_or_dash, device_seconds, or_dash, safe, span};
 use crate::view::drain::DrainView;
 
 pub(super) const COLUMNS: &[Column] = &[
@@ -17,6 +17,7 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::age("AGE"),
     Column::wide("STEP"),
     Column::wide("IDLE"),
+    Column::wide("RESTART"),
     Column::wide("RANKS"),
     Column::wide("EPOCH"),
     Column::wide("CAUSE"),
@@ -37,6 +38,7 @@ pub(super) fn cells(drain: &DrainView) -> Vec<String> {
         age_or_dash(drain.planned_at.map(|w| w.age_ms)),
         or_nothing(drain.saved.as_ref().map(|c| c.step.to_string())),
         or_nothing(account.map(|a| device_seconds(a.idle_device_ms))),
+        or_nothing(account.and_then(|a| a.restart_ms).map(span)),
         drain.ranks.len().to_string(),
         drain.epoch.to_string(),
         or_dash(&drain.cause.message),

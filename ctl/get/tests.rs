@@ -122,9 +122,9 @@ fn drains_show_what_they_lost_and_saved() {
         &listing(Kind::Drains, items),
         true,
         &expect![[r#"
-        NAME      VICTIM   FOR     STATE     MODE     AT-RISK      LOST        SAVED        AGE    STEP   IDLE        RANKS   EPOCH   CAUSE
-        drain-1   train    serve   RESUMED   SIGNAL   24.0 GPU-s   0.4 GPU-s   23.6 GPU-s   5m0s   40     3.0 GPU-s   1       3       serve (priority 100) needs the devices
-    "#]],
+            NAME      VICTIM   FOR     STATE     MODE     AT-RISK      LOST        SAVED        AGE    STEP   IDLE        RESTART   RANKS   EPOCH   CAUSE
+            drain-1   train    serve   RESUMED   SIGNAL   24.0 GPU-s   0.4 GPU-s   23.6 GPU-s   5m0s   40     3.0 GPU-s   2.1 s     1       3       serve (priority 100) needs the devices
+        "#]],
     );
 }
 

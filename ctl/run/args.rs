@@ -24,7 +24,8 @@ use crate::failure::Failure;
 const HELP: &str = "\
 The worker is started in its own process group with this environment:
   SLUICE_WORKLOAD, SLUICE_WORKER (<workload>/<attempt>/<rank>), SLUICE_NODE, SLUICE_NODE_UID,
-  SLUICE_DEVICES, SLUICE_CHECKPOINT_DIR, CUDA_VISIBLE_DEVICES, RANK, WORLD_SIZE; LOCAL_RANK in a gang
+  SLUICE_DEVICES, SLUICE_CHECKPOINT_DIR, SLUICE_DRAIN_DIR (for the worker client),
+  CUDA_VISIBLE_DEVICES, RANK, WORLD_SIZE; LOCAL_RANK in a gang
 Standard input, output and error are its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to
 it. Its terminal stays with sluice run: a worker that reads from a terminal is stopped by it.
 
@@ -100,6 +101,12 @@ pub(crate) struct RunArgs {
     /// The worker ends by itself after it has saved on that signal.
     #[arg(long, requires = "save_signal")]
     exits_after_save: bool,
+    /// The signal is known to make the worker save: it is used without having been tried with sluice rehearse.
+    #[arg(long, requires = "save_signal")]
+    save_signal_proven: bool,
+    /// Time after which something kills the worker once it was told to end. torchrun's 30 seconds are found without it.
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    grace: Option<Duration>,
     /// How long this workload waits for the checkpoint of one it preempts. Without it: the
     /// arbiter's default.
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
@@ -208,9 +215,9 @@ impl RunArgs {
             checkpoint_format: format.wire().into(),
             save_signal: self.save_signal.unwrap_or(0),
             exits_after_save: self.exits_after_save,
-            drain_deadline_ms: self.drain_deadline.map_or(0, |d| {
-                u64::try_from(d.as_millis()).expect("the parser allows a week at most")
-            }),
+            save_signal_proven: self.save_signal_proven,
+            grace_ms: self.grace.map(whole_ms),
+            drain_deadline_ms: self.drain_deadline.map_or(0, whole_ms),
             command: self.command.iter().map(|c| c.to_string_lossy().into_owned()).collect(),
             topology: self.topology.as_ref().map(Into::into),
             checkpoint_rules,
@@ -218,6 +225,10 @@ impl RunArgs {
         let (rank, command, nodes, quiet) = (self.node_rank, self.command, self.nodes, self.quiet);
         Ok(Plan { spec, rank, program, command, nodes, quiet })
     }
+}
+
+fn whole_ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).expect("the parser allows a week at most")
 }
 
 fn parse_topology(text: &str) -> Result<TopologyMode, String> {

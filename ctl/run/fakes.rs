@@ -232,6 +232,9 @@ impl Admin for Fake {
     async fn freeze(&self, _: Request<pb::FreezeRequest>) -> Answer<pb::FreezeResponse> {
         Err(Status::unimplemented("not here"))
     }
+    async fn rehearse(&self, _: Request<pb::RehearseRequest>) -> Answer<pb::RehearseResponse> {
+        Err(Status::unimplemented("not here"))
+    }
     async fn unfreeze(&self, _: Request<pb::UnfreezeRequest>) -> Answer<pb::UnfreezeResponse> {
         Err(Status::unimplemented("not here"))
     }

@@ -279,7 +279,14 @@ impl Launcher {
                     Ok(devices) => {
                         let node = node.to_owned();
                         let node_uid = agent.answer.report.map(|r| r.node_uid).unwrap_or_default();
-                        return Some(Next::Go(Start { attempt, node, node_uid, devices }));
+                        let drain_dir = self.drain_dir(attempt);
+                        return Some(Next::Go(Start {
+                            attempt,
+                            node,
+                            node_uid,
+                            devices,
+                            drain_dir,
+                        }));
                     }
                     Err(why) => why,
                 },

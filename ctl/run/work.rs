@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use sluice::paths::Paths;
 use sluice::wire::pb;
 use sluice::wire::pb::workers_client::WorkersClient;
 use sluice_core::workload::Exit;
@@ -15,7 +16,7 @@ use super::decide::{self, Running};
 use super::launcher::{Launcher, Next, RETRY_PAUSE, said};
 use super::link::{Link, Watch};
 use super::signals;
-use super::worker::{Start, Worker, exit_status};
+use super::worker::{Ending, Start, Worker, create_drain_dir, exit_status};
 use crate::connect::{self, Arbiter};
 use crate::failure::{EXIT_FAILURE, EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, Failure, is_transient};
 use crate::text::{count, safe};
@@ -60,7 +61,12 @@ impl Launcher {
                 return self.settle(attempt, Exit::Code(status.into()), watch).await;
             }
         };
-        match self.watch_over(&mut worker, &start, watch).await {
+        let ended = self.watch_over(&mut worker, &start, watch).await;
+        if !start.drain_dir.is_empty() {
+            // What is left behind is emptied by the next start of that name.
+            let _ = std::fs::remove_dir_all(&start.drain_dir);
+        }
+        match ended {
             Ended::Exited(exit) => self.settle(attempt, exit, watch).await,
             Ended::Superseded(exit) => {
                 // What this worker did no longer counts; that it has gone is worth telling once.
@@ -89,15 +95,17 @@ impl Launcher {
                     let seen = watch.seen.borrow_and_update().clone();
                     self.say_link(&seen.link, &mut link_was_up);
                     let workload = seen.workload.filter(|_| seen.link == Link::Up);
+                    let is_told = workload.as_ref().is_some_and(|w| w.told_to_end);
                     match workload.map(|w| decide::while_running(&w, start.attempt)) {
                         None | Some(Running::Keep) => {}
                         Some(Running::Superseded(why)) => {
                             self.progress.say(&format!("ending the worker: {why}"));
-                            break Ended::Superseded(self.end(worker).await);
+                            break Ended::Superseded(worker.end(Ending::Asked).await);
                         }
                         Some(Running::Over(why)) => {
                             self.progress.error(&format!("{why}; ending the worker"));
-                            break Ended::Over(self.end(worker).await);
+                            let end = if is_told { Ending::Awaited } else { Ending::Asked };
+                            break Ended::Over(worker.end(end).await);
                         }
                     }
                 }
@@ -107,9 +115,17 @@ impl Launcher {
         ended
     }
 
-    /// Ends the worker; a second signal to the launcher goes to the worker all the same.
-    async fn end(&mut self, worker: &mut Worker) -> Exit {
-        worker.end().await
+    /// The directory for the worker's files; empty where there is no place for it, which the worker can do without.
+    pub(super) fn drain_dir(&mut self, attempt: u32) -> String {
+        let worker = format!("{}/{attempt}/{}", self.plan.spec.name, self.plan.rank);
+        let created = Paths::find(self.global.state_dir.as_deref())
+            .map_err(|e| e.to_string())
+            .and_then(|p| create_drain_dir(&p.drain_dir(&worker)).map_err(|e| e.to_string()));
+        created.unwrap_or_else(|why| {
+            let text = format!("the worker client will not be heard: no directory for it: {why}");
+            self.progress.say(&text);
+            String::new()
+        })
     }
 
     fn say_link(&mut self, link: &Link, was_up: &mut bool) {
@@ -139,6 +155,7 @@ impl Launcher {
             checkpoint_format: spec.checkpoint_format,
             checkpoint_rules: spec.checkpoint_rules.clone(),
             devices: start.devices.iter().map(|d| d.id.clone()).collect(),
+            drain_dir: start.drain_dir.clone(),
         };
         let socket = self.agents.get(&start.node).cloned();
         Registration { socket: socket.unwrap_or_default(), node: start.node.clone(), request }

@@ -5,11 +5,13 @@ mod tests;
 
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use sluice::paths::create_private_dir;
 use sluice_core::workload::Exit;
 use tokio::process::{Child, Command};
 
@@ -39,6 +41,8 @@ pub(crate) struct Start {
     pub(crate) node_uid: String,
     /// The devices there.
     pub(crate) devices: Vec<AssignedDevice>,
+    /// Where the worker can be asked through files; empty if there is no such place.
+    pub(crate) drain_dir: String,
 }
 
 /// The variables that the worker gets on top of the launcher's environment.
@@ -53,6 +57,7 @@ pub(crate) fn environment(plan: &Plan, start: &Start) -> Vec<(&'static str, Stri
         ("SLUICE_NODE_UID", start.node_uid.clone()),
         ("SLUICE_DEVICES", ids.join(",")),
         ("SLUICE_CHECKPOINT_DIR", spec.checkpoint_dir.clone()),
+        ("SLUICE_DRAIN_DIR", start.drain_dir.clone()),
         // Empty hides every GPU: right for a worker that was given none.
         ("CUDA_VISIBLE_DEVICES", indexes.join(",")),
         ("RANK", plan.rank.to_string()),
@@ -64,6 +69,15 @@ pub(crate) fn environment(plan: &Plan, start: &Start) -> Vec<(&'static str, Stri
         environment.push(("LOCAL_RANK", "0".to_owned()));
     }
     environment
+}
+
+/// Who tells a worker to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// This launcher.
+    Asked,
+    /// Its agent has, for a drain: a second SIGTERM would cut off what it does on the first.
+    Awaited,
 }
 
 /// A running worker.
@@ -107,15 +121,32 @@ impl Worker {
         self.child.wait().await.map_or(Exit::Unknown, exit_of)
     }
 
-    /// Ends it: SIGTERM to its group, SIGKILL after the grace.
-    pub(crate) async fn end(&mut self) -> Exit {
-        self.signal(Signal::SIGTERM);
+    /// Ends it: SIGTERM to its group unless it has had one, SIGKILL after the grace.
+    pub(crate) async fn end(&mut self, how: Ending) -> Exit {
+        if how == Ending::Asked {
+            self.signal(Signal::SIGTERM);
+        }
         if let Ok(exit) = tokio::time::timeout(END_GRACE, self.wait()).await {
             return exit;
         }
         self.signal(Signal::SIGKILL);
         self.wait().await
     }
+}
+
+/// An empty directory of this user alone for the files of one worker. What an earlier launcher that was killed left
+/// there is removed.
+///
+/// # Errors
+/// There is no place for it; the worker can do without.
+pub(crate) fn create_drain_dir(dir: &Path) -> io::Result<String> {
+    match std::fs::remove_dir_all(dir) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    create_private_dir(dir)?;
+    dir.to_str().map(str::to_owned).ok_or_else(|| io::Error::other("its name is not UTF-8"))
 }
 
 fn exit_of(status: ExitStatus) -> Exit {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sluice_core::drain::{DrainState, Mode};
+use sluice_core::drain::DrainState;
 use sluice_core::id::{DeviceId, NodeName};
+use sluice_core::workload::Exit;
 
 use crate::world::World;
 
@@ -16,6 +17,8 @@ pub(crate) fn check(world: &World) -> Result<(), Violation> {
     no_quota_is_exceeded(world)?;
     no_signal_comes_twice(world)?;
     nothing_is_released_early(world)?;
+    no_rehearsal_ends_a_worker(world)?;
+    what_lies_is_not_believed(world)?;
     epochs_never_go_back(world)
 }
 
@@ -69,8 +72,10 @@ fn nothing_is_released_early(world: &World) -> Result<(), Violation> {
         }
         let excused =
             states.iter().any(|s| matches!(s, DrainState::Expired | DrainState::SaveFailed));
-        let waits = matches!(drain.plan.mode, Mode::Boundary | Mode::Signal);
-        if waits && !excused && !states.contains(&DrainState::Durable) {
+        if drain.plan.mode.waits_for_checkpoint()
+            && !excused
+            && !states.contains(&DrainState::Durable)
+        {
             return Err(format!("{} released without a checkpoint and without a reason", drain.id));
         }
         if let Some(saved) = drain.saved.as_ref().filter(|_| states.contains(&DrainState::Durable))
@@ -78,6 +83,36 @@ fn nothing_is_released_early(world: &World) -> Result<(), Violation> {
         {
             let (id, step) = (&drain.id, saved.step);
             return Err(format!("{id} counted step {step} as saved; it is not on disk"));
+        }
+    }
+    Ok(())
+}
+
+/// A trial ends with the workers going on, unless one has ended or may do so by itself.
+fn no_rehearsal_ends_a_worker(world: &World) -> Result<(), Violation> {
+    for drain in world.stored_drains().filter(|d| d.is_rehearsal) {
+        let released = drain.history.iter().any(|t| t.state == DrainState::Releasing);
+        let may_end = drain.plan.save_signal.is_some_and(|s| s.exits_after_save);
+        let gang = world.gangs.of_attempt(&drain.victim, drain.attempt);
+        let processes = gang.into_iter().flat_map(|g| g.processes.values());
+        let by_itself = |exit: Exit| exit != Exit::Signal(15);
+        let someone_ended = processes.into_iter().any(|p| p.exit.is_some_and(by_itself));
+        if released && !may_end && !someone_ended {
+            return Err(format!("rehearsal {} has ended workers that went on", drain.id));
+        }
+    }
+    Ok(())
+}
+
+/// What a worker claims is no checkpoint: only what is on disk is counted as saved, in any state.
+fn what_lies_is_not_believed(world: &World) -> Result<(), Violation> {
+    for drain in world.stored_drains() {
+        for (rank, member) in &drain.members {
+            let claimed = member.durable_step.filter(|s| !world.directory_has(&drain.victim, *s));
+            if let Some(step) = claimed {
+                let id = &drain.id;
+                return Err(format!("{id}: step {step} of rank {rank} counts and is not on disk"));
+            }
         }
     }
     Ok(())

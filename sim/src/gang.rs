@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_core::checkpoint::{Checkpoint, CheckpointScan, Incomplete, IncompleteReason};
+use sluice_core::client::{Ack, ClientOrder, ClientPhase, ClientSeen};
 use sluice_core::workload::Exit;
 
 /// What a worker does on its save signal.
@@ -20,6 +21,21 @@ pub(crate) enum OnSignal {
     NoHandler,
 }
 
+/// What a worker does when it is asked through its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnFile {
+    /// It has no client.
+    NoClient,
+    /// Saves at the next step boundary and parks until it is told to go on.
+    SaveAndPark,
+    /// Says at once that it has saved, and saves nothing.
+    Lie,
+    /// Said hello once and never looks again.
+    Ignore,
+    /// Says that it could not save, and parks.
+    Fail,
+}
+
 /// How a gang's program behaves. Durations in ms.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {
@@ -29,6 +45,9 @@ pub(crate) struct Program {
     pub(crate) save_ms: u64,
     pub(crate) total_steps: u64,
     pub(crate) on_signal: OnSignal,
+    pub(crate) on_file: OnFile,
+    /// There is no room for another checkpoint, says the file system; its own saves fit all the same.
+    pub(crate) is_disk_full: bool,
     /// SIGTERM has no effect; only SIGKILL ends it.
     pub(crate) ignores_term: bool,
 }
@@ -38,8 +57,13 @@ enum Doing {
     Starting,
     Stepping,
     Saving,
+    /// Waits for what comes after the save that it was asked for.
+    Parked,
     Finished,
 }
+
+/// How often a parked worker looks at its file. Unit: ms.
+const PARK_LOOK_MS: u64 = 200;
 
 /// One process.
 #[derive(Debug, Clone, Default)]
@@ -48,6 +72,10 @@ pub(crate) struct Process {
     /// Save signals received from the drain with this number, to see that none comes twice.
     pub(crate) save_signals: BTreeMap<String, u32>,
     pub(crate) terms: u32,
+    /// What its `drain.json` says.
+    pub(crate) told: Option<(String, ClientOrder)>,
+    /// What it has said.
+    pub(crate) said: Option<(String, ClientPhase)>,
 }
 
 /// The checkpoint directory, which outlives the processes.
@@ -94,6 +122,8 @@ pub(crate) struct Gang {
     pub(crate) step: u64,
     save_asked: bool,
     exit_after_save: bool,
+    /// The drain for which it saves now or parks.
+    asked_by: Option<String>,
     pub(crate) processes: BTreeMap<u32, Process>,
 }
 
@@ -106,6 +136,7 @@ impl Gang {
             step: resume_from,
             save_asked: false,
             exit_after_save: false,
+            asked_by: None,
             processes: (0..ranks).map(|rank| (rank, Process::default())).collect(),
         }
     }
@@ -136,6 +167,12 @@ impl Gang {
                 Doing::Starting => self.begin_step(),
                 Doing::Stepping => self.end_step(directory),
                 Doing::Saving => self.end_save(directory),
+                Doing::Parked => {
+                    if !self.leaves_park() {
+                        // It looks again soon.
+                        self.until_ms = now + PARK_LOOK_MS;
+                    }
+                }
                 Doing::Finished => {}
             }
         }
@@ -154,6 +191,10 @@ impl Gang {
         if self.step >= self.program.total_steps {
             return self.exit_all(Exit::Code(0));
         }
+        self.look_at_file();
+        if self.doing == Doing::Parked {
+            return;
+        }
         if self.save_asked || self.step.is_multiple_of(self.program.save_every) {
             self.doing = Doing::Saving;
             self.until_ms += self.program.save_ms;
@@ -169,7 +210,84 @@ impl Gang {
         if std::mem::take(&mut self.save_asked) && self.exit_after_save {
             return self.exit_all(Exit::Code(0));
         }
+        if self.asked_by.is_some() {
+            self.say_all(ClientPhase::Saved);
+            self.doing = Doing::Parked;
+            self.until_ms += PARK_LOOK_MS;
+            return;
+        }
         self.begin_step();
+    }
+
+    /// The order that rank 0 sees decides for all, as the client's vote does.
+    fn look_at_file(&mut self) {
+        let Some((drain, ClientOrder::Save)) = self.processes.get(&0).and_then(|p| p.told.clone())
+        else {
+            return;
+        };
+        if self.processes.get(&0).and_then(|p| p.said.as_ref()).is_some_and(|(d, _)| *d == drain) {
+            return;
+        }
+        match self.program.on_file {
+            OnFile::NoClient | OnFile::Ignore => {}
+            OnFile::SaveAndPark => {
+                self.asked_by = Some(drain);
+                self.save_asked = true;
+                self.say_all(ClientPhase::Saving);
+            }
+            OnFile::Lie => {
+                self.asked_by = Some(drain);
+                self.say_all(ClientPhase::Saved);
+                self.asked_by = None;
+            }
+            OnFile::Fail => {
+                self.asked_by = Some(drain);
+                self.say_all(ClientPhase::Failed);
+                self.doing = Doing::Parked;
+                self.until_ms += PARK_LOOK_MS;
+            }
+        }
+    }
+
+    fn say_all(&mut self, phase: ClientPhase) {
+        let Some(drain) = self.asked_by.clone() else { return };
+        for process in self.processes.values_mut() {
+            process.said = Some((drain.clone(), phase));
+        }
+    }
+
+    /// Goes on if it is told to, or told something about another drain.
+    fn leaves_park(&mut self) -> bool {
+        let told = self.processes.get(&0).and_then(|p| p.told.clone());
+        let stays = told.is_some_and(|(drain, order)| {
+            order == ClientOrder::Save && Some(drain) == self.asked_by
+        });
+        if stays {
+            return false;
+        }
+        self.say_all(ClientPhase::Resumed);
+        self.asked_by = None;
+        self.begin_step();
+        true
+    }
+
+    pub(crate) fn tell(&mut self, rank: u32, drain: &str, order: ClientOrder) {
+        if let Some(process) = self.processes.get_mut(&rank) {
+            process.told = Some((drain.to_owned(), order));
+        }
+    }
+
+    /// What the agent reads of one rank.
+    pub(crate) fn client(&self, rank: u32) -> ClientSeen {
+        if self.program.on_file == OnFile::NoClient || self.doing == Doing::Starting {
+            return ClientSeen::default();
+        }
+        let said = self.processes.get(&rank).and_then(|p| p.said.as_ref());
+        let ack = said.and_then(|(drain, phase)| {
+            let (drain, phase, detail) = (drain.parse().ok()?, *phase, String::new());
+            Some(Ack { drain, phase, step: Some(self.step), detail })
+        });
+        ClientSeen { ranks: BTreeMap::from([(rank, ack)]), problem: None }
     }
 
     pub(crate) fn save_signal(&mut self, rank: u32, drain: &str) {
@@ -203,6 +321,11 @@ impl Gang {
         if let Some(process) = self.processes.get_mut(&rank) {
             process.exit.get_or_insert(Exit::Signal(9));
         }
+    }
+
+    /// Free space where it saves. Unit: bytes.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        if self.program.is_disk_full { 0 } else { u64::MAX }
     }
 
     pub(crate) fn catches(&self) -> bool {

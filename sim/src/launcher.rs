@@ -110,6 +110,7 @@ impl World {
             Reply::Submitted(Err(_))
             | Reply::Exit { .. }
             | Reply::Cancelled(_)
+            | Reply::Rehearsing(_)
             | Reply::Frozen { .. } => Some(Stage::Done),
         }
     }
@@ -168,6 +169,7 @@ impl World {
             checkpoint_format: CheckpointFormat::HuggingFace,
             checkpoint_rules: Default::default(),
             devices: devices.clone(),
+            drain_dir: "/drain".to_owned(),
         };
         let now = self.now;
         let accepted = self.nodes.get_mut(&node)?.register(now, registration, &mut self.gangs);
@@ -184,7 +186,10 @@ impl World {
         match self.give(input)? {
             Reply::Exit { wait: true, .. } => Some(Stage::Waiting),
             Reply::Exit { wait: false, .. } => Some(Stage::Done),
-            Reply::Submitted(_) | Reply::Cancelled(_) | Reply::Frozen { .. } => None,
+            Reply::Submitted(_)
+            | Reply::Cancelled(_)
+            | Reply::Rehearsing(_)
+            | Reply::Frozen { .. } => None,
         }
     }
 }

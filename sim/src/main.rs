@@ -36,11 +36,13 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "{runs} runs: {} virtual seconds, {} drains ({} with a checkpoint, {} by signal), {} arbiter starts, no promise broken",
+        "{runs} runs: {} virtual seconds, {} drains ({} with a checkpoint, {} by signal or file, {} by file; {} rehearsals), {} arbiter starts, no promise broken",
         total.virtual_ms / 1_000,
         total.drains,
         total.durable,
         total.signalled,
+        total.by_client,
+        total.rehearsed,
         total.epochs
     );
     ExitCode::SUCCESS
@@ -50,6 +52,8 @@ fn add(total: &mut Summary, run: Summary) {
     total.drains += run.drains;
     total.durable += run.durable;
     total.signalled += run.signalled;
+    total.by_client += run.by_client;
+    total.rehearsed += run.rehearsed;
     total.epochs += run.epochs;
     total.virtual_ms += run.virtual_ms;
 }

@@ -104,9 +104,14 @@ impl Node {
         let facts = TargetFacts {
             alive: gang.as_ref().is_some_and(|g| g.alive(worker.rank)),
             caught_signals: if gang.is_some_and(Gang::catches) { 1 << 9 } else { 0 },
-            free_bytes: Some(u64::MAX),
+            free_bytes: gang.map(Gang::free_bytes),
         };
         self.step(now, Input::Order { order, facts }, gangs);
+    }
+
+    /// Its stream to the arbiter is up.
+    pub(crate) fn welcomed(&mut self, now: u64, epoch: u64, gangs: &mut Gangs) {
+        self.step(now, Input::Epoch(epoch), gangs);
     }
 
     /// What happens by itself: looks into directories, exits, timers.
@@ -125,6 +130,9 @@ impl Node {
                     self.watch.get(&id).copied().filter(|p| *p > 0).unwrap_or(SCAN_PERIOD_MS);
                 self.next_scan.insert(id.clone(), now + period);
                 self.scan(now, &id, gangs);
+                let client = gangs.of(&id).map(|g| g.client(id.rank)).unwrap_or_default();
+                let looked = Input::Looked { worker: id.clone(), client, launcher_grace_ms: None };
+                self.step(now, looked, gangs);
             }
         }
         if now >= self.wake_at {
@@ -168,6 +176,11 @@ impl Node {
             Output::Send(event) => self.outbox.push(event),
             Output::Signal { worker, signal, audience } => {
                 self.signal(&worker, signal, audience, gangs);
+            }
+            Output::TellClient { worker, drain, order } => {
+                if let Some(gang) = gangs.of_mut(&worker) {
+                    gang.tell(worker.rank, drain.as_str(), order);
+                }
             }
             Output::CheckHolders(worker) => {
                 let alive = gangs.of(&worker).is_some_and(|g| g.alive(worker.rank));

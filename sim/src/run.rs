@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_core::arbiter::Config;
+use sluice_core::arbiter::{Config, Input};
 use sluice_core::checkpoint::CheckpointFormat;
-use sluice_core::drain::Drain;
+use sluice_core::drain::{Drain, Mode};
 use sluice_core::id::{NodeName, QueueName, ResourceName};
 use sluice_core::kueue::model::PreemptionPolicy;
 use sluice_core::queue::Queues;
@@ -13,7 +13,7 @@ use sluice_core::workload::{CheckpointSpec, SaveSignal, WorkloadSpec};
 
 use crate::checker;
 use crate::fault::Faults;
-use crate::gang::{OnSignal, Program};
+use crate::gang::{OnFile, OnSignal, Program};
 use crate::launcher::Launcher;
 use crate::rng::Rng;
 use crate::world::{TICK_MS, World};
@@ -29,6 +29,8 @@ pub(crate) struct Summary {
     pub(crate) drains: u64,
     pub(crate) durable: u64,
     pub(crate) signalled: u64,
+    pub(crate) by_client: u64,
+    pub(crate) rehearsed: u64,
     pub(crate) epochs: u64,
     pub(crate) virtual_ms: u64,
 }
@@ -47,6 +49,7 @@ pub(crate) fn run(seed: u64) -> Result<Summary, Failure> {
     let mut world = build(&rng);
     let mut faults = Faults::new(&rng, FAULTS_MS);
     world.weather = faults.weather();
+    let mut rehearsals = Rehearsals::new(&rng, FAULTS_MS);
     let fail = |world: &World, violation: String| Failure {
         violation,
         at_ms: world.now,
@@ -54,6 +57,7 @@ pub(crate) fn run(seed: u64) -> Result<Summary, Failure> {
     };
     while world.now < END_MS {
         faults.strike(&mut world);
+        rehearsals.ask(&mut world);
         world.tick();
         checker::check(&world).map_err(|violation| fail(&world, violation))?;
         if world.now > FAULTS_MS && world.now.is_multiple_of(TICK_MS * 100) && world.all_done() {
@@ -65,7 +69,38 @@ pub(crate) fn run(seed: u64) -> Result<Summary, Failure> {
     let drains = world.stored_drains().count() as u64;
     let by_signal = |d: &&Drain| d.members.values().any(|m| m.signalled);
     let signalled = world.stored_drains().filter(by_signal).count() as u64;
-    Ok(Summary { drains, durable, signalled, epochs: world.epoch, virtual_ms: world.now })
+    let is_by_client = |d: &&Drain| d.plan.mode == Mode::Client && d.saved.is_some();
+    let by_client = world.stored_drains().filter(is_by_client).count() as u64;
+    let rehearsed = world.stored_drains().filter(|d| d.is_rehearsal).count() as u64;
+    let (epochs, virtual_ms) = (world.epoch, world.now);
+    Ok(Summary { drains, durable, signalled, by_client, rehearsed, epochs, virtual_ms })
+}
+
+/// Somebody tries a save now and then, on any workload at any moment.
+struct Rehearsals {
+    rng: Rng,
+    until_ms: u64,
+}
+
+impl Rehearsals {
+    /// Once in some ten seconds.
+    const PER_MILLION_TICKS: u64 = 1_000;
+
+    fn new(seed: &Rng, until_ms: u64) -> Self {
+        Self { rng: seed.child("rehearsals"), until_ms }
+    }
+
+    fn ask(&mut self, world: &mut World) {
+        if world.now >= self.until_ms || !self.rng.chance(Self::PER_MILLION_TICKS) {
+            return;
+        }
+        let index = self.rng.range(0, world.launchers.len() as u64);
+        let launcher = usize::try_from(index).ok().and_then(|i| world.launchers.get(i));
+        if let Some(workload) = launcher.map(|l| l.spec.name.clone()) {
+            world.log(&format!("somebody rehearses {workload}"));
+            world.give(Input::Rehearse { workload, deadline_ms: 20_000 });
+        }
+    }
 }
 
 fn build(seed: &Rng) -> World {
@@ -163,9 +198,21 @@ fn add_workload(
             rules: Default::default(),
         }),
         save_signal: rng.chance(700_000).then_some(declared),
+        is_signal_vouched: rng.chance(800_000),
+        grace_ms: None,
         drain_deadline_ms: 0,
         command: Vec::new(),
     };
+    let clients = [
+        OnFile::NoClient,
+        OnFile::NoClient,
+        OnFile::SaveAndPark,
+        OnFile::SaveAndPark,
+        OnFile::Lie,
+        OnFile::Ignore,
+        OnFile::Fail,
+    ];
+    let on_file = rng.pick(&clients).unwrap_or(OnFile::NoClient);
     let program = Program {
         startup_ms: rng.range(100, 3_000),
         step_ms: rng.range(20, 300),
@@ -174,6 +221,8 @@ fn add_workload(
         save_ms: rng.range(10, 2_000),
         total_steps: rng.range(20, 400),
         on_signal,
+        on_file,
+        is_disk_full: rng.chance(50_000),
         ignores_term: rng.chance(100_000),
     };
     let reach: BTreeSet<NodeName> = nodes.iter().cloned().collect();

@@ -42,6 +42,10 @@ impl Gangs {
         self.gangs.get_mut(&(worker.workload.clone(), worker.attempt))
     }
 
+    pub(crate) fn of_attempt(&self, name: &WorkloadName, attempt: u32) -> Option<&Gang> {
+        self.gangs.get(&(name.clone(), attempt))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&WorkloadName, &Gang)> {
         self.gangs.iter().map(|((name, _), gang)| (name, gang))
     }
@@ -215,6 +219,10 @@ impl World {
             if up && self.connected.insert(name.clone()) {
                 let report = self.nodes.get_mut(&name).and_then(|n| n.report(true));
                 self.give(Input::AgentConnected { node: name.clone() });
+                let (now, epoch) = (self.now, self.epoch);
+                if let Some(node) = self.nodes.get_mut(&name) {
+                    node.welcomed(now, epoch, &mut self.gangs);
+                }
                 if let Some(report) = report {
                     self.give(Input::NodeReport { node: name, report });
                 }

@@ -8,7 +8,7 @@ use sluice_core::kueue::model::{ClusterQueue, NamespaceSelector, StopPolicy};
 use sluice_core::kueue::snapshot::Setup;
 use sluice_core::queue;
 
-use super::{LocalQueue, Note, NoteKind, Problems, Queues, Source, parse_all};
+use super::{LocalQueue, Note, NoteKind, PrioritySource, Problems, Queues, Source, parse_all};
 
 /// Why an arbiter cannot serve a configuration.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,22 @@ pub fn served(name: &str, source: String) -> Result<queue::Queues, Unserved> {
     setup.nodes.clear();
     let local = names(&local_queues)?;
     Ok(queue::Queues { source, setup, local })
+}
+
+/// The priorities that the classes of a queues file stand for, by name; of two classes of one name Kueue's own goes first.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn priorities(name: &str, source: String) -> Result<BTreeMap<String, i32>, Problems> {
+    let file = Source { name: Arc::from(name), text: source };
+    let mut values = BTreeMap::new();
+    for class in parse_all(&[file])?.priority_classes {
+        match class.source {
+            PrioritySource::Workload => drop(values.insert(class.name, class.value)),
+            PrioritySource::Pod => drop(values.entry(class.name).or_insert(class.value)),
+        }
+    }
+    Ok(values)
 }
 
 /// Why an arbiter that has no cluster would not serve these queues, each as a note.

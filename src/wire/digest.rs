@@ -163,6 +163,7 @@ pub fn worker_hash(worker: &pb::Worker) -> u64 {
         running_ms: 0,
         processes: 0,
         checkpoint_problem: worker.checkpoint_problem.as_ref().map(code_only),
+        client_problem: worker.client_problem.as_ref().map(code_only),
         ..worker.clone()
     })
 }

@@ -13,6 +13,7 @@ impl From<Mode> for pb::DrainMode {
         match mode {
             Mode::KillFresh => Self::KillFresh,
             Mode::Boundary => Self::Boundary,
+            Mode::Client => Self::Client,
             Mode::Signal => Self::Signal,
             Mode::Kill => Self::Kill,
         }
@@ -24,12 +25,13 @@ impl From<Mode> for pb::DrainMode {
 /// # Errors
 /// Where the number names no mode.
 pub fn mode(name: &str, value: i32) -> Result<Mode, WireError> {
-    let expected = "one of KILL_FRESH (1), BOUNDARY (2), SIGNAL (3), KILL (4)";
+    let expected = "one of KILL_FRESH (1), BOUNDARY (2), SIGNAL (3), KILL (4), CLIENT (5)";
     match pb::DrainMode::try_from(value) {
         Ok(pb::DrainMode::KillFresh) => Ok(Mode::KillFresh),
         Ok(pb::DrainMode::Boundary) => Ok(Mode::Boundary),
         Ok(pb::DrainMode::Signal) => Ok(Mode::Signal),
         Ok(pb::DrainMode::Kill) => Ok(Mode::Kill),
+        Ok(pb::DrainMode::Client) => Ok(Mode::Client),
         Ok(pb::DrainMode::Unspecified) | Err(_) => Err(WireError::new(name, value, expected)),
     }
 }
@@ -194,13 +196,15 @@ fn kind_out(kind: &EventKind) -> Kind {
         EventKind::Durable { checkpoint, age_ms } => {
             Kind::Durable(pb::Durable { checkpoint: Some(checkpoint.into()), age_ms: *age_ms })
         }
+        &EventKind::NoProgress { waited_ms } => Kind::NoProgress(pb::NoProgress { waited_ms }),
         EventKind::SaveFailed { code, detail } => {
             Kind::SaveFailed(pb::SaveFailed { code: code.clone(), detail: detail.clone() })
         }
         EventKind::Exited(exit) => Kind::WorkerExit((*exit).into()),
-        EventKind::Freed { devices, killed, release_ms } => Kind::Freed(pb::Freed {
+        EventKind::Freed { devices, killed, parked, release_ms } => Kind::Freed(pb::Freed {
             devices: field::texts(devices),
             killed: *killed,
+            parked: *parked,
             release_ms: *release_ms,
         }),
         EventKind::Aborted => Kind::Aborted(pb::Aborted {}),
@@ -236,6 +240,7 @@ fn kind_in(kind: &Kind) -> Result<EventKind, WireError> {
             let checkpoint = field::required("durable.checkpoint", checkpoint)?.into();
             EventKind::Durable { checkpoint, age_ms: durable.age_ms }
         }
+        Kind::NoProgress(stall) => EventKind::NoProgress { waited_ms: stall.waited_ms },
         Kind::SaveFailed(failed) => {
             EventKind::SaveFailed { code: failed.code.clone(), detail: failed.detail.clone() }
         }
@@ -243,6 +248,7 @@ fn kind_in(kind: &Kind) -> Result<EventKind, WireError> {
         Kind::Freed(freed) => EventKind::Freed {
             devices: field::names("freed.devices", &freed.devices)?,
             killed: freed.killed,
+            parked: freed.parked,
             release_ms: freed.release_ms,
         },
         Kind::Aborted(pb::Aborted {}) => EventKind::Aborted,

@@ -87,6 +87,9 @@ pub fn worker_out(id: &WorkerId, worker: &WorkerReport) -> pb::Worker {
         save_ms: worker.save_ms,
         running_ms: worker.running_ms,
         device_fault: worker.device_fault.as_ref().map(Into::into),
+        saves: worker.saves,
+        has_client: worker.has_client,
+        launcher_grace_ms: worker.launcher_grace_ms,
         ..pb::Worker::default()
     }
 }
@@ -107,6 +110,9 @@ pub fn worker_in(worker: &pb::Worker) -> Result<(WorkerId, WorkerReport), WireEr
         save_ms: worker.save_ms,
         running_ms: worker.running_ms,
         device_fault: worker.device_fault.as_ref().map(Into::into),
+        saves: worker.saves,
+        has_client: worker.has_client,
+        launcher_grace_ms: worker.launcher_grace_ms,
     };
     Ok((id, report))
 }

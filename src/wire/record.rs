@@ -72,6 +72,10 @@ fn input_out(input: &Input) -> Recorded {
         }
         Input::Freeze { why } => Recorded::Freeze(pb::FreezeRequest { why: why.clone() }),
         Input::Unfreeze => Recorded::Unfreeze(pb::UnfreezeRequest {}),
+        Input::Rehearse { workload, deadline_ms } => Recorded::Rehearse(pb::RehearseRequest {
+            name: workload.to_string(),
+            deadline_ms: *deadline_ms,
+        }),
         Input::AgentConnected { node } => {
             Recorded::AgentConnected(pb::RecordAgent { node: node.to_string() })
         }
@@ -114,6 +118,10 @@ fn input_in(input: &Recorded) -> Result<Input, WireError> {
         Recorded::Cancel(cancel) => Input::Cancel { workload: field::name("name", &cancel.name)? },
         Recorded::Freeze(freeze) => Input::Freeze { why: freeze.why.clone() },
         Recorded::Unfreeze(pb::UnfreezeRequest {}) => Input::Unfreeze,
+        Recorded::Rehearse(rehearse) => Input::Rehearse {
+            workload: field::name("name", &rehearse.name)?,
+            deadline_ms: rehearse.deadline_ms,
+        },
         Recorded::AgentConnected(agent) => {
             Input::AgentConnected { node: field::name("node", &agent.node)? }
         }

@@ -67,6 +67,9 @@ fn workers() -> BTreeMap<WorkerId, WorkerReport> {
             xid: 94,
             text: "Contained".to_owned(),
         }),
+        saves: 12,
+        has_client: true,
+        launcher_grace_ms: Some(30_000),
     };
     BTreeMap::from([("train/1/0".parse().unwrap(), worker)])
 }

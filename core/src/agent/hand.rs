@@ -18,7 +18,7 @@ pub enum Stage {
     Prepared,
     /// The next checkpoint is awaited without a signal.
     Watching,
-    /// The save signal was sent, or must be taken as sent.
+    /// The worker was asked to save, by its signal or its file, or must be taken as asked.
     Signalled,
     /// The checkpoint is complete.
     Durable,
@@ -79,6 +79,7 @@ impl Stage {
 
 /// The record. Journalled before anything it says has been done is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "intents and facts that come true one by one")]
 pub struct Hand {
     /// The drain.
     pub drain: DrainId,
@@ -96,8 +97,12 @@ pub struct Hand {
     pub deadline_at: Time,
     /// How far it is.
     pub stage: Stage,
-    /// The save signal was or may have been sent: never again.
+    /// The save signal was or may have been sent: never again. (What is asked through a file may be repeated.)
     pub save_intent: bool,
+    /// A sign of the save that was asked for has been seen.
+    pub progress_seen: bool,
+    /// The arbiter was told that there is no such sign.
+    pub stall_told: bool,
     /// SIGTERM was or may have been sent: never again.
     pub term_intent: bool,
     /// SIGKILL was or may have been sent. It may be repeated: it cannot be misunderstood.

@@ -3,6 +3,7 @@
 use super::hand::{SIGKILL, SIGTERM};
 use super::watch::WATCH_PERIOD_MS;
 use super::{Agent, Audience, HANDS_MAX, Hand, Output, Stage, TargetFacts};
+use crate::client::ClientOrder;
 use crate::drain::Mode;
 use crate::id::{DrainId, WorkerId};
 use crate::protocol::{DrainEvent, EventKind, Order, Refusal, Verb};
@@ -79,6 +80,8 @@ impl Agent {
             deadline_at: self.now.plus_ms(prepare.hard_ms),
             stage: Stage::Prepared,
             save_intent: false,
+            progress_seen: false,
+            stall_told: false,
             term_intent: false,
             kill_intent: false,
             durable: None,
@@ -100,8 +103,10 @@ impl Agent {
         let older = |h: &&Hand| h.worker == key.1 && h.drain != key.0 && h.stage.is_open();
         let older: Vec<Hand> = self.hands.values().filter(older).cloned().collect();
         for mut hand in older {
+            let key = (hand.drain.clone(), hand.worker.clone());
             hand.enter(self.now, Stage::Aborted);
             self.journal(hand);
+            self.unpark(&key);
         }
     }
 
@@ -141,13 +146,18 @@ impl Agent {
             ));
         }
         self.check_space(&key.1, facts)?;
+        if prepare.mode == Mode::Client && !worker.client.is_there() {
+            let detail = format!("no process of worker {} has said hello in its files", key.1);
+            return Err((Refusal::NoClient, detail));
+        }
         match prepare.save_signal.filter(|_| prepare.mode == Mode::Signal) {
             None => Ok(()),
             Some(signal) if catches(facts.caught_signals, signal.number) => Ok(()),
             Some(signal) => {
                 let (pid, number) = (worker.registration.pid, signal.number);
-                let detail =
-                    format!("process {pid} does not catch signal {number} and would die of it");
+                let detail = format!(
+                    "neither process {pid} nor a rank that it started catches signal {number}: they would die of it"
+                );
                 Err((Refusal::NoHandler, detail))
             }
         }
@@ -190,6 +200,11 @@ impl Agent {
                 signal: signal.number,
                 audience: Audience::Main,
             });
+        } else if hand.mode == Mode::Client && !is_saving {
+            hand.save_intent = true;
+            hand.enter(now, Stage::Signalled);
+            self.journal(hand);
+            self.tell_client(key, ClientOrder::Save);
         } else {
             hand.enter(now, Stage::Watching);
             self.journal(hand);
@@ -220,6 +235,7 @@ impl Agent {
             let mut hand = hand.clone();
             hand.enter(self.now, Stage::Aborted);
             self.journal(hand);
+            self.unpark(key);
             self.outputs.push(Output::WatchEvery { worker: key.1.clone(), period_ms: 0 });
         }
         self.restate(key, epoch);
@@ -259,7 +275,8 @@ impl Agent {
     fn is_term_due(&self, hand: &Hand) -> bool {
         let scan = self.workers.get(&hand.worker).and_then(|w| w.scan.as_ref());
         let waited_ms = hand.released_at.map_or(0, |at| self.now.ms_since(at));
-        !scan.is_some_and(|scan| scan.saving) || waited_ms >= hand.grace_ms / 2
+        let has_saved = !scan.is_some_and(|scan| scan.saving) || waited_ms >= hand.grace_ms / 2;
+        has_saved && self.may_end(&(hand.drain.clone(), hand.worker.clone()), hand)
     }
 
     /// Journals the hand and tells its worker to end, once.
@@ -317,6 +334,10 @@ impl Agent {
             Stage::Prepared | Stage::Watching | Stage::Signalled => {
                 let kind = self.armed(&key.1);
                 self.tell(key, epoch, kind);
+                if hand.stall_told {
+                    let waited_ms = self.now.ms_since(hand.stage_since);
+                    self.tell(key, epoch, EventKind::NoProgress { waited_ms });
+                }
             }
             Stage::Durable | Stage::Failed | Stage::Expired | Stage::Releasing => {
                 self.tell_outcome(key, epoch, &hand);
@@ -346,6 +367,7 @@ impl Agent {
         let kind = EventKind::Freed {
             devices: devices.unwrap_or_default(),
             killed: hand.kill_intent,
+            parked: self.is_parked(key),
             release_ms: hand.release_ms,
         };
         self.tell(key, epoch, kind);

@@ -8,6 +8,10 @@ use std::collections::BTreeSet;
 use crate::checkpoint::{Checkpoint, CheckpointScan};
 use crate::unit::Time;
 
+/// Saves of which the times are kept. With 20 the p95 leaves out one outlier; an hour of a trainer that saves every three
+/// minutes.
+const SAVES_MAX: usize = 20;
+
 /// Measurements. See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Measured {
@@ -21,8 +25,10 @@ pub struct Measured {
     pub step_ms: Option<u64>,
     /// Time from one checkpoint to the next. Unit: ms.
     pub save_interval_ms: Option<u64>,
-    /// Time a save takes. Unit: ms.
+    /// Time a save takes: the p95 of the last twenty. Unit: ms.
     pub save_ms: Option<u64>,
+    /// Times of the last saves, oldest first. Unit: ms.
+    saves_ms: Vec<u64>,
     known_steps: BTreeSet<u64>,
     saving_since: Option<Time>,
     looked_at: Option<Time>,
@@ -49,8 +55,7 @@ impl Measured {
     fn appeared(&mut self, now: Time, checkpoint: Checkpoint) {
         if let Some(since) = self.saving_since.take() {
             // Rather too long than too short: a deadline is planned with it.
-            let took = now.ms_since(since);
-            self.save_ms = Some(self.save_ms.map_or(took, |before| took.max(mean(before, took))));
+            self.note_save(now.ms_since(since));
         }
         if let (true, Some(before), Some(at)) =
             (self.is_of_this_attempt, &self.checkpoint, self.checkpoint_at)
@@ -70,6 +75,19 @@ impl Measured {
         self.checkpoint_at = Some(self.looked_at.unwrap_or(now));
     }
 
+    fn note_save(&mut self, took_ms: u64) {
+        if self.saves_ms.len() >= SAVES_MAX {
+            self.saves_ms.remove(0);
+        }
+        self.saves_ms.push(took_ms);
+        self.save_ms = p95(&self.saves_ms);
+    }
+
+    /// Number of saves that [`Self::save_ms`] rests on.
+    pub(super) fn saves(&self) -> u32 {
+        u32::try_from(self.saves_ms.len()).unwrap_or(u32::MAX)
+    }
+
     fn note_saving(&mut self, now: Time, scan: &CheckpointScan) {
         if !scan.saving {
             self.saving_since = None;
@@ -77,6 +95,14 @@ impl Measured {
             self.saving_since = Some(now);
         }
     }
+}
+
+/// The value at the 95th percentile by nearest rank: of 20 values the second largest, of fewer the largest.
+fn p95(values: &[u64]) -> Option<u64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let rank = (sorted.len() * 95).div_ceil(100);
+    sorted.get(rank.checked_sub(1)?).copied()
 }
 
 /// Three parts what was known, one part what is new: follows a change within a few saves, shrugs off an outlier.

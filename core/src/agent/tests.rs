@@ -1,5 +1,6 @@
 //! The agent's side alone: orders and observations in, signals and events out.
 
+mod client;
 mod measuring;
 mod releasing;
 
@@ -26,6 +27,7 @@ fn registration() -> Registration {
         checkpoint_format: CheckpointFormat::HuggingFace,
         checkpoint_rules: Default::default(),
         devices: BTreeSet::from(["gpu-0".parse().unwrap()]),
+        drain_dir: "/drain".to_owned(),
     }
 }
 
@@ -90,6 +92,9 @@ impl Bench {
             Output::Signal { signal, audience, .. } => {
                 self.log.push(format!("signal {signal} {audience:?}"));
             }
+            Output::TellClient { drain, order, .. } => {
+                self.log.push(format!("tell {} {drain}", order.as_str()));
+            }
             Output::Send(event) => self.log.push(show(&event.kind)),
             Output::Unjournal { .. } => self.log.push("unjournal".to_owned()),
             Output::ForgetWorker(_) => self.log.push("forget".to_owned()),
@@ -146,6 +151,7 @@ fn show(kind: &EventKind) -> String {
         EventKind::Refused { refusal, .. } => format!("refused {}", refusal.code()),
         EventKind::Signalled => "signalled".to_owned(),
         EventKind::Durable { checkpoint, .. } => format!("durable {}", checkpoint.step),
+        EventKind::NoProgress { waited_ms } => format!("no progress in {waited_ms}"),
         EventKind::SaveFailed { code, .. } => format!("failed {code}"),
         EventKind::Exited(exit) => format!("exited {exit}"),
         EventKind::Freed { killed, .. } => format!("freed killed={killed}"),

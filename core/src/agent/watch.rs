@@ -4,6 +4,7 @@ use super::{Agent, Hand, Measured, Output, Registration, Stage, WORKERS_MAX, Wor
 use std::collections::BTreeSet;
 
 use crate::checkpoint::CheckpointScan;
+use crate::client::ClientSeen;
 use crate::id::{DeviceId, DrainId, WorkerId};
 use crate::protocol::{EventKind, WorkerReport};
 use crate::unit::Time;
@@ -29,6 +30,10 @@ impl Worker {
             exit: None,
             scan: None,
             measured: Measured::default(),
+            client: ClientSeen::default(),
+            launcher_grace_ms: None,
+            told: None,
+            claimed: None,
             processes: 1,
             gone_at: None,
         }
@@ -51,7 +56,10 @@ impl Worker {
             step_ms: measured.step_ms,
             save_interval_ms: measured.save_interval_ms,
             save_ms: measured.save_ms,
+            saves: measured.saves(),
             running_ms: now.ms_since(self.since),
+            has_client: self.client.is_there(),
+            launcher_grace_ms: self.launcher_grace_ms,
         }
     }
 }
@@ -83,6 +91,7 @@ impl Agent {
             }
             self.hands.insert(key, hand);
         }
+        self.retell();
         for worker in self.workers.keys() {
             self.outputs.push(Output::WorkerChanged(worker.clone()));
         }
@@ -95,11 +104,15 @@ impl Agent {
         worker.measured.observe(now, &scan);
         let changed = worker.measured != before
             || worker.scan.as_ref().map(|s| s.saving) != Some(scan.saving);
+        let is_saving = scan.saving;
         worker.scan = Some(scan);
         if changed {
             self.outputs.push(Output::WorkerChanged(id.clone()));
         }
         for key in self.keys_of(id, Stage::awaits_checkpoint) {
+            if is_saving {
+                self.note_progress(&key);
+            }
             self.look_for_checkpoint(&key);
         }
         for key in self.keys_of(id, |stage| stage == Stage::Releasing) {
@@ -205,7 +218,7 @@ impl Agent {
         for key in self.keys_of(id, |stage| stage == Stage::Signalled) {
             let Some(hand) = self.hands.get(&key) else { continue };
             let mut hand = hand.clone();
-            let detail = format!("the save signal could not be sent to worker {id}");
+            let detail = format!("worker {id} could not be asked to save");
             hand.failure = Some((code.to_owned(), detail));
             hand.enter(self.now, Stage::Failed);
             let epoch = hand.epoch;
@@ -236,20 +249,15 @@ impl Agent {
                 self.tell_outcome(key, hand.epoch, &hand);
             }
             Stage::Signalled if hand.exit.is_some() => self.look_for_checkpoint(key),
+            Stage::Signalled => self.check_asked(key, &hand),
+            Stage::Durable | Stage::Failed | Stage::Expired => self.unpark_if_left(key, &hand),
             Stage::Releasing => self.check_release(key, &hand),
             Stage::Freed | Stage::Aborted if self.now.ms_since(hand.stage_since) >= CLOSED_MS => {
                 self.hands.remove(key);
                 let (drain, worker) = key.clone();
                 self.outputs.push(Output::Unjournal { drain, worker });
             }
-            Stage::Prepared
-            | Stage::Watching
-            | Stage::Signalled
-            | Stage::Durable
-            | Stage::Failed
-            | Stage::Expired
-            | Stage::Freed
-            | Stage::Aborted => {}
+            Stage::Prepared | Stage::Watching | Stage::Freed | Stage::Aborted => {}
         }
     }
 
@@ -260,9 +268,9 @@ impl Agent {
             return self.freed(key);
         }
         self.term_if_due(key);
-        let Some(worker) = self.workers.get(&key.1) else { return };
+        let is_gone = self.workers.get(&key.1).is_none_or(Worker::is_gone);
         let grace_is_over = self.now.ms_since(released_at) >= hand.grace_ms;
-        if grace_is_over && !worker.is_gone() && !hand.kill_intent {
+        if grace_is_over && !is_gone && !hand.kill_intent {
             self.kill(key);
         }
     }
@@ -296,13 +304,18 @@ impl Agent {
                     at(hand.deadline_at);
                     if hand.exit.is_some() {
                         at(hand.stage_since.plus_ms(SETTLE_MS));
+                    } else if hand.stage == Stage::Signalled {
+                        self.asked_wakes(hand).for_each(&mut at);
                     }
                 }
                 Stage::Releasing => {
                     look.insert(hand.worker.clone());
                 }
                 Stage::Freed | Stage::Aborted => at(hand.stage_since.plus_ms(CLOSED_MS)),
-                Stage::Prepared | Stage::Durable | Stage::Failed | Stage::Expired => {}
+                Stage::Durable | Stage::Failed | Stage::Expired => {
+                    Self::unpark_at(hand, self.now).into_iter().for_each(&mut at);
+                }
+                Stage::Prepared => {}
             }
         }
         for (id, worker) in &self.workers {
@@ -327,7 +340,11 @@ impl Agent {
         self.outputs.extend(wake.map(Output::WakeAt));
     }
 
-    fn keys_of(&self, id: &WorkerId, stage: impl Fn(Stage) -> bool) -> Vec<(DrainId, WorkerId)> {
+    pub(super) fn keys_of(
+        &self,
+        id: &WorkerId,
+        stage: impl Fn(Stage) -> bool,
+    ) -> Vec<(DrainId, WorkerId)> {
         let matching =
             self.hands.iter().filter(|((_, worker), hand)| worker == id && stage(hand.stage));
         matching.map(|(key, _)| key.clone()).collect()

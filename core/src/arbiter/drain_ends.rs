@@ -32,7 +32,9 @@ impl Arbiter {
             // A drain that was taken back cost nothing: it does not count.
             workload.profile.drained_at.pop();
         }
-        self.avoid_until.insert(victim.clone(), now.plus_ms(AVOID_MS));
+        if !self.drains.get(id).is_some_and(|d| d.is_rehearsal) {
+            self.avoid_until.insert(victim.clone(), now.plus_ms(AVOID_MS));
+        }
         self.save_workload(&victim);
         self.dissolve_reservations_on(id);
         self.dirty = true;
@@ -109,7 +111,7 @@ impl Arbiter {
     pub(super) fn is_past_return(&self, drain: &Drain) -> bool {
         let gone =
             drain.members.values().any(|m| m.exited) || self.has_reported_exit(&drain.victim);
-        drain.is_past_return() || (drain.is_committed() && drain.plan.save_signal.is_some() && gone)
+        drain.is_past_return() || (drain.was_asked() && gone)
     }
 
     pub(super) fn has_succeeded_rank(&self, workload: &WorkloadName) -> bool {

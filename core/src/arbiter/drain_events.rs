@@ -28,9 +28,15 @@ impl Arbiter {
             EventKind::Durable { checkpoint, age_ms } => {
                 self.durable(&id, rank, &checkpoint, age_ms);
             }
+            EventKind::NoProgress { waited_ms } => self.no_progress(&id, waited_ms),
             EventKind::SaveFailed { code, detail } => self.save_failed(&id, code, detail),
             EventKind::Exited(exit) => self.worker_exited(&id, rank, exit),
-            EventKind::Freed { killed, .. } => self.member_freed(&id, rank, killed),
+            EventKind::Freed { killed, parked, .. } => {
+                if killed && !parked {
+                    self.note_kill(&id, rank);
+                }
+                self.member_freed(&id, rank, killed);
+            }
             // The agent obeys a later arbiter than this one, or has let go as it was told: nothing to do.
             EventKind::Aborted | EventKind::StaleEpoch { .. } => {}
         }
@@ -43,6 +49,7 @@ impl Arbiter {
                 true
             }
             EventKind::Signalled
+            | EventKind::NoProgress { .. }
             | EventKind::Refused { .. }
             | EventKind::Exited(_)
             | EventKind::Freed { .. }
@@ -85,7 +92,8 @@ impl Arbiter {
         let reason = Reason::AgentRefused { rank, code: code.clone(), detail };
         let modes: &[Mode] = match refusal {
             Refusal::NoHandler => &[Mode::Signal],
-            Refusal::NoCheckpointDir => &[Mode::Boundary, Mode::Signal],
+            Refusal::NoClient => &[Mode::Client],
+            Refusal::NoCheckpointDir => &[Mode::Boundary, Mode::Client, Mode::Signal],
             Refusal::StaleTarget | Refusal::NoWorker | Refusal::NoSpace | Refusal::OtherDrain => {
                 &[]
             }
@@ -98,8 +106,9 @@ impl Arbiter {
             // An answer to an order that has been replaced since.
             return;
         }
-        let may_replan =
-            drain.state == DrainState::Ordered && drain.refused_modes.len() < REPLANS_MAX;
+        let may_replan = !drain.is_rehearsal
+            && drain.state == DrainState::Ordered
+            && drain.refused_modes.len() < REPLANS_MAX;
         if modes.is_empty() || !may_replan {
             let state =
                 if drain.state == DrainState::Ordered { DrainState::Refused } else { return };
@@ -136,7 +145,12 @@ impl Arbiter {
         drain.saved = Some(saved);
         drain.saved_at = Some(now.minus_ms(age_ms).max(drain.planned_at));
         if drain.state == DrainState::Saving {
+            let is_rehearsal = drain.is_rehearsal;
             self.enter(id, DrainState::Durable, Reason::CheckpointDurable { step, bytes });
+            self.note_saved(id);
+            if is_rehearsal {
+                return self.check_rehearsal(id);
+            }
             self.release(id);
         } else {
             self.save_drain(id);
@@ -148,17 +162,14 @@ impl Arbiter {
         let Some(drain) = self.drains.get(id).filter(|d| d.state == DrainState::Saving) else {
             return;
         };
+        if drain.is_rehearsal {
+            return self.rehearsal_failed(id, code, detail);
+        }
         if code == "deadline-passed" {
             return self.deadline_passed(id);
         }
-        let victim = drain.victim.clone();
         let anyone_ended = self.is_past_return(drain);
-        if drain.plan.mode == Mode::Signal
-            && let Some(workload) = self.workloads.get_mut(&victim)
-        {
-            workload.profile.signal_unproven = true;
-            self.save_workload(&victim);
-        }
+        self.note_unproven(id);
         self.enter(id, DrainState::SaveFailed, Reason::SaveFailed { code: code.clone(), detail });
         if anyone_ended {
             self.keep_checkpoint_before(id);
@@ -169,7 +180,7 @@ impl Arbiter {
         }
     }
 
-    fn keep_checkpoint_before(&mut self, id: &DrainId) {
+    pub(super) fn keep_checkpoint_before(&mut self, id: &DrainId) {
         let Some(drain) = self.drains.get_mut(id) else { return };
         let Some(workload) = self.workloads.get(&drain.victim) else { return };
         drain.saved = workload.checkpoint.clone();

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{Arbiter, Decision, DecisionKind, Output};
-use crate::drain::{Account, Drain, DrainMember, DrainState, HISTORY_MAX, Mode, Plan, Transition};
+use crate::drain::{Account, Drain, DrainMember, DrainState, HISTORY_MAX, Plan, Transition};
 use crate::id::{DrainId, NodeName, WorkerId, WorkloadName};
-use crate::plan::{Situation, plan};
 use crate::protocol::{Order, Verb};
 use crate::reason::{Ms, Reason};
-use crate::workload::{Phase, Workload};
+use crate::workload::Phase;
 
 /// How long a victim is left alone after a drain of it could not be done.
 pub(super) const AVOID_MS: u64 = 10_000;
@@ -48,39 +47,6 @@ impl Arbiter {
         }));
     }
 
-    /// Unsaved work of one rank; bounded where no checkpoint can be seen. Unit: ms.
-    pub(super) fn unsaved_ms(&self, workload: &Workload) -> u64 {
-        let since = workload.unsaved_since().unwrap_or(self.now);
-        let unsaved_ms = self.now.ms_since(since);
-        let is_seen = workload.checkpoint.is_some() || workload.spec.checkpoint.is_some();
-        if is_seen { unsaved_ms } else { unsaved_ms.min(self.config.unseen_work_ms_max) }
-    }
-
-    pub(super) fn plan_for(
-        &self,
-        workload: &Workload,
-        deadline_ms: u64,
-        refused: &BTreeMap<Mode, String>,
-    ) -> Plan {
-        let profile = &workload.profile;
-        let is_of_attempt =
-            workload.checkpoint_at.zip(workload.running_since).is_some_and(|(c, r)| c >= r);
-        plan(&Situation {
-            devices: workload.device_count(),
-            unsaved_ms: self.unsaved_ms(workload),
-            checkpoint_seen: workload.checkpoint.is_some() && is_of_attempt,
-            has_checkpoint_dir: workload.spec.checkpoint.is_some(),
-            step_ms: profile.step_ms,
-            save_ms: profile.save_ms,
-            save_interval_ms: profile.save_interval_ms,
-            save_signal: workload.spec.save_signal,
-            signal_unproven: profile.signal_unproven,
-            refused,
-            deadline_ms,
-            checkpoint_drain: self.config.checkpoint_drain,
-        })
-    }
-
     /// Plans a drain of a running gang and orders it.
     pub(super) fn start_drain(
         &mut self,
@@ -90,7 +56,21 @@ impl Arbiter {
         cause: Reason,
     ) -> Option<DrainId> {
         let workload = self.workloads.get(victim)?;
-        let plan = self.plan_for(workload, deadline_ms, &BTreeMap::new());
+        let plan = self.plan_for(workload, deadline_ms, &self.refused_before(workload));
+        self.open_drain(victim, beneficiary, plan, cause, false)
+    }
+
+    /// Opens the record of a drain and orders it.
+    pub(super) fn open_drain(
+        &mut self,
+        victim: &WorkloadName,
+        beneficiary: Option<&WorkloadName>,
+        plan: Plan,
+        cause: Reason,
+        is_rehearsal: bool,
+    ) -> Option<DrainId> {
+        let workload = self.workloads.get(victim)?;
+        let deadline_ms = plan.deadline_ms;
         let id: DrainId = format!("drain-{}", self.next_drain).parse().ok()?;
         let account = Account {
             at_risk_device_ms: workload.device_count().saturating_mul(self.unsaved_ms(workload)),
@@ -119,6 +99,7 @@ impl Arbiter {
                 reason: cause.clone(),
             }],
             account,
+            is_rehearsal,
         };
         self.next_drain += 1;
         if let Some(before) = self.last_drain_in(victim, DrainState::ResumePending) {
@@ -204,7 +185,7 @@ impl Arbiter {
     }
 
     /// Nothing is waited for: the last checkpoint, if there is one, is the point to resume from.
-    fn keep_last_checkpoint(&mut self, id: &DrainId) {
+    pub(super) fn keep_last_checkpoint(&mut self, id: &DrainId) {
         let Some(drain) = self.drains.get_mut(id) else { return };
         let Some(workload) = self.workloads.get(&drain.victim) else { return };
         drain.saved = workload.checkpoint.clone();
@@ -247,6 +228,7 @@ impl Arbiter {
                 let hard_ms = drain.deadline_at.ms_since(self.now);
                 vec![Verb::Commit, Verb::Extend { hard_ms }, Verb::Restate]
             }
+            DrainState::Durable if drain.is_rehearsal => vec![Verb::Commit, Verb::Restate],
             DrainState::Durable
             | DrainState::SaveFailed
             | DrainState::Expired
@@ -286,7 +268,12 @@ impl Arbiter {
                 let missing = u32::try_from(missing).unwrap_or(u32::MAX);
                 self.abort_drain(id, Reason::ArmTimedOut { waited_ms: Ms(waited_ms), missing });
             }
+            DrainState::Saving if is_due && !self.is_recovering() && drain.is_rehearsal => {
+                let detail = "no complete checkpoint before the deadline".to_owned();
+                self.rehearsal_failed(id, "deadline-passed".to_owned(), detail);
+            }
             DrainState::Saving if is_due && !self.is_recovering() => self.deadline_passed(id),
+            DrainState::Durable if drain.is_rehearsal => self.check_rehearsal(id),
             DrainState::Durable | DrainState::SaveFailed | DrainState::Expired => self.release(id),
             DrainState::Planned
             | DrainState::Ordered

@@ -64,7 +64,7 @@ impl Arbiter {
             | DrainState::SaveFailed
             | DrainState::Expired
             | DrainState::Durable => true,
-            DrainState::Saving => drain.plan.save_signal.is_some(),
+            DrainState::Saving => drain.was_asked(),
             DrainState::Planned
             | DrainState::Ordered
             | DrainState::Armed

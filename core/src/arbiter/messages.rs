@@ -61,6 +61,13 @@ pub enum Input {
     },
     /// Decide again.
     Unfreeze,
+    /// Try a save on a live workload. Answered by [`Reply::Rehearsing`].
+    Rehearse {
+        /// The workload.
+        workload: WorkloadName,
+        /// How long to wait for the save. Unit: ms. 0: the arbiter's default.
+        deadline_ms: u64,
+    },
     /// An agent's stream is up.
     AgentConnected {
         /// Its node.
@@ -129,6 +136,8 @@ pub enum Reply {
     },
     /// Cancelled, or why not.
     Cancelled(Result<(), Reason>),
+    /// The save is tried as this drain, or why it is not.
+    Rehearsing(Result<DrainId, Reason>),
     /// Frozen; so many drains were taken back.
     Frozen {
         /// Drains aborted.

@@ -9,6 +9,8 @@ use crate::workload::{Exit, Phase, Workload};
 
 /// How long after an agent says that a worker is gone its launcher may still tell how it ended.
 pub(super) const EXIT_REPORT_MS: u64 = 10_000;
+/// Saves of one start that are enough to forget those of earlier ones.
+const SAVES_TRUSTED: u32 = 5;
 /// How long a node without workers is remembered after its agent has left.
 const NODE_FORGOTTEN_MS: u64 = 3_600_000;
 
@@ -132,7 +134,11 @@ impl Arbiter {
         let profile = &mut workload.profile;
         profile.step_ms = report.step_ms.or(profile.step_ms);
         profile.save_interval_ms = report.save_interval_ms.or(profile.save_interval_ms);
-        profile.save_ms = report.save_ms.or(profile.save_ms);
+        profile.save_ms = match (report.save_ms, profile.save_ms) {
+            // A few saves of a new start say less than all those before it.
+            (Some(new), Some(before)) if report.saves < SAVES_TRUSTED => Some(new.max(before)),
+            (new, before) => new.or(before),
+        };
         if before != workload.profile {
             self.save_workload(name);
         }
@@ -169,7 +175,7 @@ impl Arbiter {
         self.save_workload(name);
     }
 
-    fn reports_of(&self, workload: &Workload) -> impl Iterator<Item = &WorkerReport> {
+    pub(super) fn reports_of(&self, workload: &Workload) -> impl Iterator<Item = &WorkerReport> {
         let (name, attempt) = (workload.spec.name.clone(), workload.attempt);
         workload.members.iter().filter_map(move |(rank, member)| {
             let id = WorkerId { workload: name.clone(), attempt, rank: *rank };

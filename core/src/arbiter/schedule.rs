@@ -299,6 +299,9 @@ impl Arbiter {
         due.extend(self.drains.values().filter_map(|drain| match drain.state {
             DrainState::Ordered => Some(drain.state_since.plus_ms(config.arm_timeout_ms)),
             DrainState::Saving => Some(drain.deadline_at),
+            DrainState::Durable if drain.is_rehearsal => {
+                Some(drain.state_since.plus_ms(super::rehearse::REHEARSAL_WATCH_MS))
+            }
             // Everything else moves on with an event, or has moved on already.
             DrainState::Planned
             | DrainState::Armed

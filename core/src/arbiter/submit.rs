@@ -46,7 +46,8 @@ impl Arbiter {
             self.check_limits()?;
             // Attempts go on counting, so that no worker of the new one is taken for one of the old.
             let attempt = self.workloads.get(&name).map_or(0, |w| w.attempt);
-            let workload = Workload { attempt, ..new_workload(spec.clone(), self.now) };
+            let profile = self.lesson_for(&spec);
+            let workload = Workload { attempt, profile, ..new_workload(spec.clone(), self.now) };
             self.workloads.insert(name.clone(), workload);
             self.decided(DecisionKind::Submit, Some(&name), Reason::Submitted);
         }
@@ -348,6 +349,8 @@ fn difference(first: &WorkloadSpec, second: &WorkloadSpec) -> Option<(String, St
         topology,
         checkpoint,
         save_signal,
+        is_signal_vouched,
+        grace_ms,
         drain_deadline_ms,
         command: _,
     } = first;
@@ -374,6 +377,12 @@ fn difference(first: &WorkloadSpec, second: &WorkloadSpec) -> Option<(String, St
     }
     if *save_signal != second.save_signal {
         return show("save-signal", save_signal, &second.save_signal);
+    }
+    if *is_signal_vouched != second.is_signal_vouched {
+        return show("save-signal-proven", is_signal_vouched, &second.is_signal_vouched);
+    }
+    if *grace_ms != second.grace_ms {
+        return show("grace", grace_ms, &second.grace_ms);
     }
     if *drain_deadline_ms != second.drain_deadline_ms {
         return show("drain-deadline", drain_deadline_ms, &second.drain_deadline_ms);

@@ -6,6 +6,7 @@ mod faults;
 mod holds;
 mod nodes;
 mod policy;
+mod rehearse;
 mod restart;
 mod submit;
 
@@ -33,6 +34,9 @@ struct Bench {
     now: u64,
     sent: Vec<(NodeName, Order)>,
     decided: Vec<Decision>,
+    /// What workers report.
+    has_client: bool,
+    launcher_grace_ms: Option<u64>,
 }
 
 impl Bench {
@@ -46,7 +50,14 @@ impl Bench {
 
     fn with(config: Config, nodes: &[&str]) -> Self {
         let arbiter = Arbiter::new(Time(1_000_000), config, Vec::new(), Vec::new(), None);
-        let mut bench = Self { arbiter, now: 1_000_000, sent: Vec::new(), decided: Vec::new() };
+        let mut bench = Self {
+            arbiter,
+            now: 1_000_000,
+            sent: Vec::new(),
+            decided: Vec::new(),
+            has_client: false,
+            launcher_grace_ms: None,
+        };
         for node in nodes {
             bench.connect(node);
         }
@@ -113,6 +124,8 @@ impl Bench {
                 rules: Default::default(),
             }),
             save_signal: None,
+            is_signal_vouched: true,
+            grace_ms: None,
             drain_deadline_ms: 0,
             command: Vec::new(),
         }
@@ -180,6 +193,9 @@ impl Bench {
             save_ms: measured.map(|m| m.1),
             save_interval_ms: measured.map(|m| m.2),
             running_ms: 0,
+            saves: 20,
+            has_client: self.has_client,
+            launcher_grace_ms: self.launcher_grace_ms,
         };
         let workers = BTreeMap::from([(worker, report)]);
         self.give(Input::NodeReport {
@@ -271,5 +287,5 @@ fn durable(checkpoint: Checkpoint) -> EventKind {
 }
 
 fn freed() -> EventKind {
-    EventKind::Freed { devices: BTreeSet::new(), killed: false, release_ms: 5 }
+    EventKind::Freed { devices: BTreeSet::new(), killed: false, parked: false, release_ms: 5 }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::{key_of, name_of};
 use super::{Arbiter, Decision, DecisionKind, Output};
-use crate::id::WorkloadName;
+use crate::id::{NodeName, WorkloadName};
 use crate::kueue::cycle;
 use crate::kueue::name::WorkloadKey;
 use crate::reason::{Ms, Reason};
@@ -42,7 +42,10 @@ pub struct Candidate {
 impl Arbiter {
     pub(super) fn deadline_of(&self, preemptor: &Workload) -> u64 {
         match preemptor.spec.drain_deadline_ms {
-            0 => self.config.drain_deadline_ms,
+            0 => {
+                let by_priority = self.config.drain_deadlines_ms.get(&preemptor.spec.priority);
+                by_priority.copied().unwrap_or(self.config.drain_deadline_ms)
+            }
             deadline_ms => deadline_ms,
         }
     }
@@ -59,7 +62,8 @@ impl Arbiter {
     pub(super) fn standing_of(&self, preemptor: &WorkloadName, victim: &WorkloadName) -> Standing {
         let workloads = self.workloads.get(preemptor).zip(self.workloads.get(victim));
         let Some((preemptor, victim)) = workloads else { return Standing::default() };
-        let plan = self.plan_for(victim, self.deadline_of(preemptor), &BTreeMap::new());
+        let refused = self.refused_before(victim);
+        let plan = self.plan_for(victim, self.deadline_of(preemptor), &refused);
         let devices = victim.device_count();
         let restart_ms = victim.profile.restart_ms.unwrap_or(self.config.restart_assumed_ms);
         let drained_at_ms: Vec<u64> = victim.profile.drained_at.iter().map(|at| at.0).collect();
@@ -98,10 +102,14 @@ impl Arbiter {
         if victim.phase != Phase::Running {
             return Some(Reason::WouldNotHelp);
         }
-        let mut assignments = victim.members.values().filter_map(|m| m.assignment.as_ref());
+        self.silent_node_of(victim).map(|node| Reason::NodesNotConnected { node })
+    }
+
+    /// A node of a workload whose agent is not connected.
+    pub(super) fn silent_node_of(&self, workload: &Workload) -> Option<NodeName> {
+        let mut assignments = workload.members.values().filter_map(|m| m.assignment.as_ref());
         let is_silent = |node| !self.nodes.get(node).is_some_and(|n| n.connected);
-        let silent = assignments.find(|a| is_silent(&a.node))?;
-        Some(Reason::NodesNotConnected { node: silent.node.clone() })
+        assignments.find(|a| is_silent(&a.node)).map(|a| a.node.clone())
     }
 
     /// The choice with what else could have been chosen, for the record.

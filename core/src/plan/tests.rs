@@ -10,7 +10,11 @@ fn seed<'a>(refused: &'a BTreeMap<Mode, String>) -> Situation<'a> {
         step_ms: Some(3_517),
         save_ms: Some(5_000),
         save_interval_ms: Some(35_170),
+        has_client: false,
+        client_unproven: false,
         save_signal: None,
+        signal_proven: true,
+        grace_ms: None,
         signal_unproven: false,
         refused,
         deadline_ms: 60_000,
@@ -34,6 +38,7 @@ fn the_next_periodic_checkpoint_is_awaited_when_it_fits_the_deadline() {
         [
             (Mode::KillFresh, "not-fresh"),
             (Mode::Boundary, "least-loss"),
+            (Mode::Client, "no-client"),
             (Mode::Signal, "no-save-signal"),
             (Mode::Kill, "more-loss"),
         ]
@@ -47,7 +52,7 @@ fn a_short_deadline_forces_the_kill_and_says_so() {
     assert_eq!(plan.mode, Mode::Kill);
     assert_eq!(plan.loss_device_ms, 4 * (17_600 + REACTION_MS));
     assert_eq!(reasons(&plan)[1], (Mode::Boundary, "too-slow"));
-    assert_eq!(reasons(&plan)[3], (Mode::Kill, "deadline-forced"));
+    assert_eq!(reasons(&plan)[4], (Mode::Kill, "deadline-forced"));
 }
 
 #[test]
@@ -61,7 +66,7 @@ fn a_signal_is_used_when_the_boundary_is_too_far_and_never_when_unproven() {
 
     let unproven = plan(&Situation { signal_unproven: true, ..far });
     assert_eq!((unproven.mode, unproven.save_signal), (Mode::Kill, None));
-    assert_eq!(reasons(&unproven)[2], (Mode::Signal, "signal-unproven"));
+    assert_eq!(reasons(&unproven)[3], (Mode::Signal, "signal-unproven"));
 }
 
 #[test]
@@ -136,4 +141,58 @@ fn an_unknown_boundary_does_not_pass_a_deadline_that_is_too_short_for_any_save()
     let none = BTreeMap::new();
     let blind = Situation { save_interval_ms: None, deadline_ms: 2_000, ..seed(&none) };
     assert_eq!(plan(&blind).mode, Mode::Kill);
+}
+
+#[test]
+fn a_worker_with_a_client_is_asked_through_its_files_rather_than_by_a_signal() {
+    let none = BTreeMap::new();
+    let signal = Some(SaveSignal { number: 10, exits_after_save: false });
+    let far = Situation {
+        save_interval_ms: Some(1_800_000),
+        save_signal: signal,
+        has_client: true,
+        ..seed(&none)
+    };
+    let chosen = plan(&far);
+    assert_eq!((chosen.mode, chosen.save_signal), (Mode::Client, None));
+    let without = plan(&Situation { client_unproven: true, ..far });
+    assert_eq!(without.mode, Mode::Signal);
+    assert_eq!(reasons(&without)[2], (Mode::Client, "client-unproven"));
+}
+
+#[test]
+fn a_signal_that_was_only_declared_is_not_planned() {
+    let none = BTreeMap::new();
+    let signal = Some(SaveSignal { number: 10, exits_after_save: false });
+    let untried = Situation {
+        save_interval_ms: Some(1_800_000),
+        save_signal: signal,
+        signal_proven: false,
+        ..seed(&none)
+    };
+    let chosen = plan(&untried);
+    assert_eq!(chosen.mode, Mode::Kill);
+    assert_eq!(reasons(&chosen)[3], (Mode::Signal, "signal-untried"));
+}
+
+/// S9: the launcher kills its processes 30 s after SIGTERM, whatever the deadline allows.
+#[test]
+fn s9_a_save_that_a_launcher_would_cut_off_is_not_asked_for_by_that_signal() {
+    let none = BTreeMap::new();
+    let by = |number| Situation {
+        save_ms: Some(60_000),
+        save_interval_ms: Some(1_800_000),
+        save_signal: Some(SaveSignal { number, exits_after_save: true }),
+        grace_ms: Some(30_000),
+        unsaved_ms: 600_000,
+        deadline_ms: 120_000,
+        ..seed(&none)
+    };
+    let chosen = plan(&by(15));
+    assert_eq!(chosen.mode, Mode::Kill);
+    assert_eq!(reasons(&chosen)[3], (Mode::Signal, "grace-too-short"));
+    assert_eq!(plan(&by(10)).mode, Mode::Signal, "the launcher has no part in USR1");
+    assert_eq!(plan(&Situation { has_client: true, ..by(15) }).mode, Mode::Client);
+    let near = Situation { save_interval_ms: Some(610_000), ..by(15) };
+    assert_eq!(plan(&near).mode, Mode::Boundary);
 }

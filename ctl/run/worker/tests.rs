@@ -25,7 +25,8 @@ fn plan(command: &[&str]) -> Plan {
 fn start() -> Start {
     let device = |id: &str, index| AssignedDevice { id: id.to_owned(), index };
     let devices = vec![device("sim-a-1", 1), device("sim-a-3", 3)];
-    Start { attempt: 4, node: "a".to_owned(), node_uid: "u1".to_owned(), devices }
+    let (node, node_uid, drain_dir) = ("a".to_owned(), "u1".to_owned(), "/state/d".to_owned());
+    Start { attempt: 4, node, node_uid, devices, drain_dir }
 }
 
 #[test]
@@ -38,6 +39,7 @@ fn the_environment_names_worker_and_devices() {
         ("SLUICE_NODE_UID", "u1"),
         ("SLUICE_DEVICES", "sim-a-1,sim-a-3"),
         ("SLUICE_CHECKPOINT_DIR", "/data/c"),
+        ("SLUICE_DRAIN_DIR", "/state/d"),
         ("CUDA_VISIBLE_DEVICES", "1,3"),
         ("RANK", "1"),
         ("WORLD_SIZE", "2"),
@@ -79,7 +81,7 @@ async fn ending_a_worker_ends_its_whole_group() {
     let script = "sleep 1000 & wait";
     let mut worker = Worker::spawn(&plan(&["sh", "-c", script]), &start()).expect("starts");
     let group = worker.group;
-    assert_eq!(worker.end().await, Exit::Signal(Signal::SIGTERM as i32));
+    assert_eq!(worker.end(Ending::Asked).await, Exit::Signal(Signal::SIGTERM as i32));
     // The rest of the group is gone as soon as init has reaped it.
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
     while killpg(group, None).is_ok() && std::time::Instant::now() < deadline {

@@ -192,6 +192,7 @@ impl From<&Drain> for pb::Drain {
                     code: code.clone(),
                 })
                 .collect(),
+            rehearsal: drain.is_rehearsal,
         }
     }
 }
@@ -222,6 +223,7 @@ impl TryFrom<&pb::Drain> for Drain {
             refused_modes: drain.refused_modes.iter().map(refused).collect::<Result<_, _>>()?,
             history: drain.history.iter().enumerate().map(transition).collect::<Result<_, _>>()?,
             account: drain.account.as_ref().map(Into::into).unwrap_or_default(),
+            is_rehearsal: drain.rehearsal,
         })
     }
 }

@@ -66,6 +66,8 @@ impl From<&WorkloadSpec> for pb::WorkloadSpec {
             command: spec.command.clone(),
             topology: spec.topology.as_ref().map(Into::into),
             checkpoint_rules: rules_out(spec.checkpoint.as_ref()),
+            save_signal_proven: spec.is_signal_vouched,
+            grace_ms: spec.grace_ms,
         }
     }
 }
@@ -93,6 +95,8 @@ impl TryFrom<&pb::WorkloadSpec> for WorkloadSpec {
             resources: spec.resources.iter().map(resource).collect::<Result<_, _>>()?,
             checkpoint: checkpoint_spec(spec)?,
             save_signal: drain::save_signal(spec.save_signal, spec.exits_after_save)?,
+            is_signal_vouched: spec.save_signal_proven,
+            grace_ms: spec.grace_ms,
             drain_deadline_ms: spec.drain_deadline_ms,
             command: spec.command.clone(),
             topology: spec.topology.as_ref().map(TopologyMode::try_from).transpose()?,
@@ -234,6 +238,9 @@ impl From<&Profile> for pb::Profile {
             save_ms: profile.save_ms,
             restart_ms: profile.restart_ms,
             signal_unproven: profile.signal_unproven,
+            signal_proven: profile.signal_proven,
+            client_unproven: profile.client_unproven,
+            exits_after_save: profile.exits_after_save,
             drains: u32::try_from(profile.drained_at.len()).unwrap_or(u32::MAX),
             drained_at: profile.drained_at.iter().copied().map(field::timestamp).collect(),
         }
@@ -251,6 +258,9 @@ impl TryFrom<&pb::Profile> for Profile {
             save_ms: profile.save_ms,
             restart_ms: profile.restart_ms,
             signal_unproven: profile.signal_unproven,
+            signal_proven: profile.signal_proven,
+            client_unproven: profile.client_unproven,
+            exits_after_save: profile.exits_after_save,
             drained_at: times.collect::<Result<Vec<Time>, _>>()?,
         })
     }

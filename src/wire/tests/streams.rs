@@ -55,7 +55,13 @@ fn every_drain_event_survives_the_wire() {
     for exit in [Exit::Code(0), Exit::Signal(15), Exit::Unknown] {
         check_event(EventKind::Exited(exit));
     }
-    check_event(EventKind::Freed { devices: set(&["GPU-1"]), killed: true, release_ms: 12 });
+    check_event(EventKind::Freed {
+        devices: set(&["GPU-1"]),
+        killed: true,
+        parked: true,
+        release_ms: 12,
+    });
+    check_event(EventKind::NoProgress { waited_ms: 15_000 });
     check_event(EventKind::Aborted);
     check_event(EventKind::StaleEpoch { seen: 9 });
 }

@@ -102,6 +102,9 @@ impl Bench {
                     save_ms: Some(500),
                     save_interval_ms: Some(10_000),
                     running_ms: 0,
+                    saves: 20,
+                    has_client: c % 3 == 0,
+                    launcher_grace_ms: None,
                 };
                 let workers = BTreeMap::from([(worker, report)]);
                 let report = NodeReport { workers, ..NodeReport::default() };
