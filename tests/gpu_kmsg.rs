@@ -20,6 +20,16 @@ const SECOND: &str = "PCI:ffff00:01:00";
 struct Log {
     cluster: Cluster,
     sequence: u64,
+    /// When it began: what is old is forgotten, and machines may have been up for long. Unit: µs since boot.
+    began_us: u64,
+}
+
+/// How long this machine has been up. Unit: µs.
+fn uptime_us() -> u64 {
+    let text = std::fs::read_to_string("/proc/uptime").unwrap();
+    let (seconds, rest) = text.split_once('.').unwrap();
+    let hundredths: u64 = rest.get(..2).unwrap().parse().unwrap();
+    seconds.parse::<u64>().unwrap() * 1_000_000 + hundredths * 10_000
 }
 
 impl Log {
@@ -31,7 +41,7 @@ impl Log {
         std::fs::write(&path, "").unwrap();
         cluster.setup.agent_flags.extend(["--kmsg-path".to_owned(), path.display().to_string()]);
         cluster.start_agent("n1");
-        Self { cluster, sequence: 0 }
+        Self { cluster, sequence: 0, began_us: uptime_us() }
     }
 
     fn append(&self, bytes: &[u8]) {
@@ -42,7 +52,8 @@ impl Log {
     /// A record with the next number.
     fn record(&mut self, priority: u32, message: &str) -> String {
         self.sequence += 1;
-        format!("{priority},{},{},-;{message}\n", self.sequence, self.sequence * 10)
+        let at_us = self.began_us + self.sequence * 10;
+        format!("{priority},{},{at_us},-;{message}\n", self.sequence)
     }
 
     /// The kernel says this.

@@ -19,7 +19,8 @@ impl Log {
         let mut records = Vec::new();
         for message in messages {
             self.sequence += 1;
-            writeln!(records, "6,{},{},-;{message}", self.sequence, self.sequence * 10).unwrap();
+            let at_us = self.began_us + self.sequence * 10;
+            writeln!(records, "6,{},{at_us},-;{message}", self.sequence).unwrap();
         }
         self.append(&records);
     }
