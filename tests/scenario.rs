@@ -107,8 +107,10 @@ fn victim_without_space_is_passed_over_and_goes_last_with_the_checkpoint_that_it
 /// S18: who is killed in the middle of its work may take its device's links down; who has parked does not.
 #[test]
 fn kill_of_a_worker_that_has_not_parked_is_told_as_an_event_of_its_node() {
-    for (client, is_told) in [("good", false), ("no", true)] {
-        let setup = Setup::nodes(&[("n1", 1)]).arbiter("--release-grace-ms 1000");
+    // The grace is what the agent has to hear that it parks; it is over before the worker, which ignores SIGTERM, ends.
+    for (client, is_told, grace_ms) in [("good", false, 10_000), ("no", true, 1_000)] {
+        let grace = format!("--release-grace-ms {grace_ms}");
+        let setup = Setup::nodes(&[("n1", 1)]).arbiter(&grace);
         let mut cluster = setup.start();
         let flags = format!("--ignore-term --client {client} --save-steps 20");
         let trainer = Plain::start(&mut cluster, "", &flags);

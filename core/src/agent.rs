@@ -10,6 +10,7 @@ mod client;
 mod hand;
 mod orders;
 mod profile;
+mod release;
 #[cfg(test)]
 mod tests;
 mod watch;

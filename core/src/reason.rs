@@ -28,18 +28,15 @@ reasons! {
         hint "wait, raise the priority, or raise the queue's quota";
     /// Quota is there, devices are not.
     WaitingForDevices { resource: ResourceName, requested: u64, ranks: u32, free: u64 } = "waiting-for-devices",
-        "{ranks} x {requested} {resource} do not fit on the free devices ({free} are free and usable)",
-        hint "sluice get devices shows who holds what";
+        "{ranks} x {requested} {resource} do not fit on the free devices ({free} are free and usable)", hint "sluice get devices shows who holds what";
     /// No node has that many devices.
     NoNodeLargeEnough { resource: ResourceName, requested: u64, largest: u64 } = "no-node-large-enough",
-        "one rank asks for {requested} {resource}; the largest node known has {largest}",
-        hint "ask for fewer per rank, use more ranks, or add a larger node";
+        "one rank asks for {requested} {resource}; the largest node known has {largest}", hint "ask for fewer per rank, use more ranks, or add a larger node";
     /// Nodes reachable by the launcher are not connected.
     NodesNotConnected { node: NodeName } = "nodes-not-connected",
         "node {node} is the only choice and its agent is not connected", hint "sluice get nodes; start sluice-agent there";
     /// Capacity is being made.
-    WaitingForDrain { drain: DrainId, victim: WorkloadName } = "waiting-for-drain",
-        "{victim} is being drained to make room ({drain})";
+    WaitingForDrain { drain: DrainId, victim: WorkloadName } = "waiting-for-drain", "{victim} is being drained to make room ({drain})";
     /// Victims exist and are protected for now.
     WaitingForFloor { victim: WorkloadName, wait_ms: Ms } = "waiting-for-productive-floor",
         "{victim} was drained before and keeps its devices for another {wait_ms:#} so that it makes progress";
@@ -47,8 +44,7 @@ reasons! {
     WaitingForBudget { victim: WorkloadName, wait_ms: Ms } = "waiting-for-drain-budget",
         "{victim} was drained too often within the hour and keeps its devices for another {wait_ms:#}";
     /// It was drained again and again, and comes back when demand has been low for a while.
-    HeldOff { wait_ms: Ms } = "held-off",
-        "it was drained repeatedly; it comes back once what it needs has been free for another {wait_ms:#}";
+    HeldOff { wait_ms: Ms } = "held-off", "it was drained repeatedly; it comes back once what it needs has been free for another {wait_ms:#}";
     /// Devices are free, but not where they have to be.
     WaitingForTopology { why: String } = "waiting-for-topology", "the free devices do not lie as the workload asks: {why}",
         hint "wait, or ask for a preferred topology instead of a required one";
@@ -66,11 +62,9 @@ reasons! {
     RestartPending { drain: DrainId, beneficiary: WorkloadName } = "restart-pending",
         "drained for {beneficiary} ({drain}) without a new checkpoint; starts again when capacity is free";
     /// What it ran on failed.
-    ResumeElsewhere { drain: DrainId, step: u64 } = "resume-elsewhere",
-        "what it ran on failed ({drain}); resumes from step {step} where there is room";
+    ResumeElsewhere { drain: DrainId, step: u64 } = "resume-elsewhere", "what it ran on failed ({drain}); resumes from step {step} where there is room";
     /// The same without a checkpoint.
-    RestartElsewhere { drain: DrainId } = "restart-elsewhere",
-        "what it ran on failed ({drain}) and there is no new checkpoint; starts again where there is room";
+    RestartElsewhere { drain: DrainId } = "restart-elsewhere", "what it ran on failed ({drain}) and there is no new checkpoint; starts again where there is room";
     /// A launcher is away.
     WaitingForLauncher { rank: u32 } = "waiting-for-launcher", "the sluice run process of rank {rank} is not connected";
     /// Just submitted.
@@ -83,12 +77,10 @@ reasons! {
     WouldPreempt { victims: String, cost_device_ms: u64 } = "would-preempt", "it would get room by draining {victims}";
     /// Its queue is strictly in order.
     WaitingBehind { queue: QueueName, first: WorkloadName } = "waiting-behind",
-        "queue {queue} is strictly first in, first out, and {first} goes first",
-        hint "explain that one; or let the queue be BestEffortFIFO";
+        "queue {queue} is strictly first in, first out, and {first} goes first", hint "explain that one; or let the queue be BestEffortFIFO";
     /// It runs or has ended.
     NothingToDecide { workload: WorkloadName } = "nothing-to-decide",
-        "nothing is to be decided about workload {workload} now: it runs, has ended, or not all of it is there",
-        hint "ask what-if of a workload that waits";
+        "nothing is to be decided about workload {workload} now: it runs, has ended, or not all of it is there", hint "ask what-if of a workload that waits";
     /// A question that cannot be asked.
     BadWhatIf { change: String, why: String } = "bad-what-if", "what-if {change:?}: {why}";
     /// More quota would do.
@@ -115,8 +107,7 @@ reasons! {
     FlavorExceedsQuota { flavor: String, resource: ResourceName, requested: u64, maximum: u64 } = "flavor-exceeds-quota",
         "{requested} {resource} of flavor {flavor} are asked for and the queue can never have more than {maximum}";
     /// A flavor in which there is no place.
-    FlavorNotPlaced { flavor: String, failure: String, why: String } = "flavor-not-placed",
-        "there is quota in flavor {flavor} and no place: {why}";
+    FlavorNotPlaced { flavor: String, failure: String, why: String } = "flavor-not-placed", "there is quota in flavor {flavor} and no place: {why}";
     /// A flavor that does not suit.
     FlavorUnsuitable { flavor: String, mismatch: String, why: String } = "flavor-unsuitable", "flavor {flavor} does not suit: {why}";
 
@@ -124,20 +115,17 @@ reasons! {
     /// Devices were free.
     AdmittedFree { nodes: String } = "admitted-free", "devices were free on {nodes}";
     /// Devices had been held for it.
-    AdmittedHeld { nodes: String, drain: DrainId } = "admitted-held",
-        "devices on {nodes} were freed for it by {drain}";
+    AdmittedHeld { nodes: String, drain: DrainId } = "admitted-held", "devices on {nodes} were freed for it by {drain}";
     /// All ranks have started.
     Started { attempt: u32 } = "started", "all ranks run (start number {attempt})";
     /// All ranks ended well.
     Succeeded = "succeeded", "every rank ended with exit status 0";
     /// A rank failed.
-    WorkerFailed { rank: u32, exit: Exit } = "worker-failed", "rank {rank} ended with {exit}",
-        hint "see the worker's own output";
+    WorkerFailed { rank: u32, exit: Exit } = "worker-failed", "rank {rank} ended with {exit}", hint "see the worker's own output";
     /// Somebody cancelled it.
     Cancelled = "cancelled", "cancelled on request";
     /// Its `sluice run` has gone.
-    LauncherGone { rank: u32, after_ms: Ms } = "launcher-gone",
-        "the sluice run process of rank {rank} has been gone for {after_ms:#}", hint "submit it again";
+    LauncherGone { rank: u32, after_ms: Ms } = "launcher-gone", "the sluice run process of rank {rank} has been gone for {after_ms:#}", hint "submit it again";
     /// Its `sluice run` does not start it.
     StartTimedOut { rank: u32, waited_ms: Ms } = "start-timed-out",
         "rank {rank} was not started within {waited_ms:#} of its admission", hint "see the output of sluice run for that rank";
@@ -158,27 +146,21 @@ reasons! {
         hint "add the resource to the queue, or ask for another";
     /// Two launchers disagree about one gang.
     SpecConflict { field: String, first: String, second: String } = "spec-conflict",
-        "another rank of this workload was submitted with {field} {first}, this one says {second}",
-        hint "use the same flags for all ranks, or another --name";
+        "another rank of this workload was submitted with {field} {first}, this one says {second}", hint "use the same flags for all ranks, or another --name";
     /// The rank is taken.
-    RankTaken { rank: u32 } = "rank-taken", "rank {rank} of this workload is already held by another sluice run",
-        hint "use another --node-rank, or another --name";
+    RankTaken { rank: u32 } = "rank-taken", "rank {rank} of this workload is already held by another sluice run", hint "use another --node-rank, or another --name";
     /// Rank outside the gang.
-    RankOutOfRange { rank: u32, nnodes: u32 } = "rank-out-of-range", "rank {rank} is not below --nnodes {nnodes}",
-        hint "ranks count from 0";
+    RankOutOfRange { rank: u32, nnodes: u32 } = "rank-out-of-range", "rank {rank} is not below --nnodes {nnodes}", hint "ranks count from 0";
     /// Nothing asked for, or absurdly much.
     BadSpec { field: String, value: String, expected: String } = "bad-spec", "{field} is {value}; expected {expected}";
     /// No node named.
-    NoNodes = "no-nodes", "the launcher names no node on which it can start a worker",
-        hint "is sluice-agent running here? see sluice status";
+    NoNodes = "no-nodes", "the launcher names no node on which it can start a worker", hint "is sluice-agent running here? see sluice status";
     /// The workload has ended or never was.
-    NoSuchWorkload { workload: WorkloadName } = "no-such-workload", "there is no workload {workload}",
-        hint "sluice get workloads --all";
+    NoSuchWorkload { workload: WorkloadName } = "no-such-workload", "there is no workload {workload}", hint "sluice get workloads --all";
     /// It cannot be changed any more.
     AlreadyFinished { workload: WorkloadName } = "already-finished", "workload {workload} has ended";
     /// Too many at once.
-    LimitReached { what: String, limit: u64 } = "limit-reached", "the limit of {limit} {what} is reached",
-        hint "wait until some have ended";
+    LimitReached { what: String, limit: u64 } = "limit-reached", "the limit of {limit} {what} is reached", hint "wait until some have ended";
 
     // Preemption and drains.
     /// Why a drain was started.
@@ -192,8 +174,7 @@ reasons! {
     CostlierVictim { preemptor: WorkloadName, cost_device_ms: u64, at_risk_device_ms: u64, chosen_device_ms: u64 } = "costlier-victim",
         "draining it for {preemptor} would lose more work than draining those chosen";
     /// Never a victim: its priority is not lower.
-    PriorityNotLower { priority: i32, preemptor: i32 } = "priority-not-lower",
-        "its priority {priority} is not below {preemptor}";
+    PriorityNotLower { priority: i32, preemptor: i32 } = "priority-not-lower", "its priority {priority} is not below {preemptor}";
     /// Being drained already.
     DrainOpen { drain: DrainId } = "drain-open", "it is being drained already ({drain})";
     /// Drained before; has to make progress first.
@@ -294,18 +275,14 @@ reasons! {
     /// A trial of a save.
     Rehearsal { mode: Mode } = "rehearsal", "a save is tried ({mode}); nobody needs the devices";
     /// A trial that succeeded.
-    Rehearsed { step: u64, took_ms: Ms } = "rehearsed",
-        "the worker saved step {step} {took_ms:#} after it was asked, and goes on";
+    Rehearsed { step: u64, took_ms: Ms } = "rehearsed", "the worker saved step {step} {took_ms:#} after it was asked, and goes on";
     /// A trial that succeeded and ended the worker.
-    RehearsedEnds { step: u64, took_ms: Ms } = "rehearsed-ends",
-        "the worker saved step {step} {took_ms:#} after it was asked, and then ended; it starts again";
+    RehearsedEnds { step: u64, took_ms: Ms } = "rehearsed-ends", "the worker saved step {step} {took_ms:#} after it was asked, and then ended; it starts again";
     /// A trial that did not succeed.
-    RehearsalFailed { code: String } = "rehearsal-failed",
-        "the worker did not save when it was asked ({code}); it is not asked so in a drain";
+    RehearsalFailed { code: String } = "rehearsal-failed", "the worker did not save when it was asked ({code}); it is not asked so in a drain";
     /// Nothing to try.
     NothingToRehearse { workload: WorkloadName } = "nothing-to-rehearse",
-        "workload {workload} has neither a save signal nor a worker client",
-        hint "declare --save-signal, or add the worker client: clients/python";
+        "workload {workload} has neither a save signal nor a worker client", hint "declare --save-signal, or add the worker client: clients/python";
     /// Not in a state to be tried.
     NotRunning { workload: WorkloadName, phase: String } = "not-running", "workload {workload} is {phase}; only one that runs can be asked to save";
     /// An agent is silent in a drain.
@@ -354,8 +331,7 @@ reasons! {
     /// A page waits.
     GpuPagesPending = "gpu-pages-pending", "a page of its memory waits for a reset to be retired", hint "reset it when it is idle";
     /// Many corrected errors.
-    GpuEccRate { per_second: u64 } = "gpu-ecc-rate", "{per_second} errors of its memory are corrected each second",
-        hint "test it when it is idle";
+    GpuEccRate { per_second: u64 } = "gpu-ecc-rate", "{per_second} errors of its memory are corrected each second", hint "test it when it is idle";
     /// Uncorrected errors.
     GpuEccUncorrected { errors: u64 } = "gpu-ecc-uncorrected", "{errors} errors of its memory were not corrected since the look before",
         hint "see whether an Xid came with them";

@@ -16,6 +16,7 @@ const STALL_STEPS: u64 = 3;
 const CLAIM_MS: u64 = 15_000;
 /// How long the end of a worker that has saved waits until all its processes have parked: a process that is ended in
 /// a collective can take its device down.
+/// At most half of the grace of the release: the other half is for the worker to end in.
 const PARK_MS: u64 = 2_000;
 /// How long a worker stays parked when the wait is over and the arbiter does not say what comes next: it says so within
 /// moments, or after the five seconds of a rehearsal. Devices are not kept idle while it is away.
@@ -163,7 +164,7 @@ impl Agent {
     pub(super) fn may_end(&self, key: &Key, hand: &Hand) -> bool {
         let waited_ms = hand.released_at.map_or(0, |at| self.now.ms_since(at));
         let asked = hand.mode == Mode::Client && hand.save_intent && hand.durable.is_some();
-        !asked || self.is_parked(key) || waited_ms >= PARK_MS
+        !asked || self.is_parked(key) || waited_ms >= PARK_MS.min(hand.grace_ms / 2)
     }
 
     /// True if every process of the worker has said that it parks for this drain.
