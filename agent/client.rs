@@ -31,6 +31,8 @@ const DRAIN_FILE_NEW: &str = ".drain.json.new";
 pub(crate) struct ClientFiles {
     dir: PathBuf,
     read: BTreeMap<Name, Known>,
+    /// That it may go on, which could not be written: tried again at each look.
+    unsaid: Option<DrainId>,
 }
 
 /// A file of a worker by its name.
@@ -74,12 +76,16 @@ pub(crate) struct Look {
 impl ClientFiles {
     /// Files in `dir`, which need not be there. Nothing is opened yet.
     pub(crate) fn new(dir: &str) -> Self {
-        Self { dir: dir.into(), read: BTreeMap::new() }
+        Self { dir: dir.into(), read: BTreeMap::new(), unsaid: None }
     }
 
     /// Looks at all files. A directory that is not there is one in which nobody has said hello.
     pub(crate) fn look(&mut self) -> Look {
         let mut look = Look::default();
+        if let Some(drain) = self.unsaid.take() {
+            // It waits parked for this; if it fails again it is kept for the next look.
+            drop(self.tell(&drain, ClientOrder::Continue));
+        }
         let Ok(dir) = open_dir(&self.dir) else {
             self.read.clear();
             return look;
@@ -124,11 +130,18 @@ impl ClientFiles {
         }
     }
 
-    /// Writes what the worker is to do, durably and in one piece.
+    /// Writes what the worker is to do, durably and in one piece. That it may go on is tried again at each look.
     ///
     /// # Errors
     /// The directory is gone or cannot be written.
-    pub(crate) fn tell(&self, drain: &DrainId, order: ClientOrder) -> io::Result<()> {
+    pub(crate) fn tell(&mut self, drain: &DrainId, order: ClientOrder) -> io::Result<()> {
+        let written = self.write(drain, order);
+        let is_unsaid = written.is_err() && order == ClientOrder::Continue;
+        self.unsaid = is_unsaid.then(|| drain.clone());
+        written
+    }
+
+    fn write(&self, drain: &DrainId, order: ClientOrder) -> io::Result<()> {
         let dir = open_dir(&self.dir)?;
         // What a killed agent left. A link is removed, not followed.
         match unlinkat(&dir, DRAIN_FILE_NEW, AtFlags::empty()) {

@@ -28,22 +28,22 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1_000_000), requires = "save_interval")]
     devices: Option<u64>,
     /// Time of a step.
-    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1s")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1s", requires = "devices")]
     step: Duration,
     /// Time of a save (p95).
-    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "10s")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "10s", requires = "devices")]
     save: Duration,
     /// Time from one periodic checkpoint to the next.
     #[arg(long, value_name = "SPAN", value_parser = parse_span, requires = "devices")]
     save_interval: Option<Duration>,
     /// Time from a start to the first step.
-    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "5m")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "5m", requires = "devices")]
     restart: Duration,
     /// Time between SIGTERM and the kill.
-    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "30s")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "30s", requires = "devices")]
     grace: Duration,
     /// How long the preemptor waits.
-    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1m")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1m", requires = "devices")]
     deadline: Duration,
     /// Print JSON.
     #[arg(long)]

@@ -104,14 +104,15 @@ pub fn last_number(path: &Path, field: &str) -> io::Result<Option<u64>> {
 }
 
 fn last_number_of(path: &Path, field: &str) -> io::Result<Option<u64>> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
+    let length = match std::fs::metadata(path) {
+        Ok(there) if there.is_file() => there.len(),
+        Ok(_) => return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let length = file.metadata()?.len();
+    let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-    let lines = BufReader::new(file).split(b'\n');
+    let lines = BufReader::new(io::Read::take(file, TAIL_BYTES)).split(b'\n');
     let numbers = lines.map_while(Result::ok).filter_map(|line| {
         // The first may be cut, and the last torn by a crash.
         let value: Value = serde_json::from_slice(&line).ok()?;
@@ -151,6 +152,10 @@ struct Files {
 
 impl Files {
     fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
+        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            // A device has no end to be looked for, a pipe waits for a reader.
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
         let file = append_to(path)?;
         let bytes = file.metadata()?.len();
         let mut files = Self { path: path.to_owned(), file, bytes, bytes_max };

@@ -34,7 +34,7 @@ fn hangs_and_recovers(name: &str) {
     assert!(node.children().len() <= 1, "{:?}", node.children());
     node.set(&working());
     node.wait_driver("running");
-    assert_eq!(node.complaint(), "");
+    node.wait("no complaint", |node| node.complaint().is_empty().then_some(()));
     assert_eq!(node.devices(), before);
 }
 

@@ -21,7 +21,7 @@ use crate::process::{ROOT_VARIABLE, patience, processes_with};
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Time between two looks in these tests, and how long the driver may not answer. Unit: ms.
-const INTERVAL_MS: &str = "100";
+const INTERVAL_MS: &str = "250";
 const UNRESPONSIVE_MS: &str = "2000";
 
 /// The products that the fake driver knows.

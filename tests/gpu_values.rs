@@ -137,7 +137,7 @@ fn check(name: &str, profile: &str) {
     let count = profile["pci"].as_array().unwrap().len();
     let gpus = node.scrape().keys().filter(|series| series.starts_with("gpu_info{")).count();
     assert_eq!(gpus, count, "{name}");
-    assert_eq!(node.complaint(), "", "{name}");
+    node.wait(name, |node| node.complaint().is_empty().then_some(()));
 }
 
 #[test]

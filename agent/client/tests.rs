@@ -151,7 +151,7 @@ fn a_flood_of_files_is_looked_at_in_part_and_said() {
 
 #[test]
 fn an_order_is_written_in_one_piece_and_a_link_there_is_replaced() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     let victim = bench.dir.path().join("victim");
     std::fs::write(&victim, "untouched").unwrap();
     symlink(&victim, bench.dir.path().join(DRAIN_FILE)).unwrap();

@@ -24,6 +24,8 @@ use crate::sensor::Reading;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Shortest time between two looks, whatever the worker writes.
 const PERIOD_MIN: Duration = Duration::from_millis(100);
+/// Longest time for writing what a worker is to do: a file of 200 bytes, made durable.
+const TELL_MAX: Duration = Duration::from_secs(5);
 /// Processes of one worker whose command lines are remembered. Beyond it they are read again.
 const KEYS_MAX: usize = 4_096;
 
@@ -82,7 +84,11 @@ impl AskTask {
         let telling = tokio::task::spawn_blocking(move || {
             files.lock().unwrap_or_else(PoisonError::into_inner).tell(&drain, order)
         });
-        telling.await.map_err(io::Error::other)?
+        // A file system that hangs must not keep other workers' orders waiting.
+        match tokio::time::timeout(TELL_MAX, telling).await {
+            Ok(told) => told.map_err(io::Error::other)?,
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "its directory does not answer")),
+        }
     }
 }
 

@@ -90,7 +90,7 @@ class Drain:
     def _ack(self, phase, step, **more):
         drain_id = (self._now or {}).get("drain_id")
         if self._dir and drain_id:
-            self._write("ack", dict(more, drain_id=drain_id, phase=phase, step=step))
+            self._write("ack", dict(more, drain_id=drain_id, phase=phase, step=int(step)))
 
     def _write(self, kind, content):
         name = os.path.join(self._dir, "%s.%d.json" % (kind, self._rank))

@@ -18,6 +18,8 @@ use crate::workload::SaveSignal;
 pub const STEP_ASSUMED_MS: u64 = 5_000;
 /// Save time taken where none was measured.
 pub const SAVE_ASSUMED_MS: u64 = 10_000;
+/// Shortest deadline within which a save of unknown length is asked for: order, step and save are not over sooner.
+const ASK_MS_MIN: u64 = 3_000;
 /// From a checkpoint's last write to the worker's end: notice, verify, order, signal.
 pub const REACTION_MS: u64 = 100;
 
@@ -216,7 +218,13 @@ fn choose(situation: &Situation<'_>, estimates: &[(Mode, Estimate)]) -> Mode {
         let is_blind = |(_, estimate): &&(Mode, Estimate)| matches!(estimate, Ok((None, _)));
         let has_room = situation.step().saturating_add(situation.save()) <= situation.deadline_ms;
         let blind = estimates.iter().find(is_blind).filter(|_| has_room);
-        return blind.map_or(Mode::Kill, |(mode, _)| *mode);
+        // How long a save takes was only assumed: asking for one loses nothing but the wait that was granted.
+        let is_asking = |(mode, estimate): &&(Mode, Estimate)| {
+            matches!(mode, Mode::Client | Mode::Signal) && estimate.is_ok()
+        };
+        let is_assumed = situation.save_ms.is_none() && situation.deadline_ms >= ASK_MS_MIN;
+        let asking = estimates.iter().find(is_asking).filter(|_| is_assumed);
+        return blind.or(asking).map_or(Mode::Kill, |(mode, _)| *mode);
     };
     let is_measured = situation.step_ms.is_some() && situation.save_ms.is_some();
     let kill = estimates.iter().find(|(mode, _)| *mode == Mode::Kill).and_then(known);

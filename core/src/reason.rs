@@ -278,6 +278,9 @@ reasons! {
     Rehearsed { step: u64, took_ms: Ms } = "rehearsed", "the worker saved step {step} {took_ms:#} after it was asked, and goes on";
     /// A trial that succeeded and ended the worker.
     RehearsedEnds { step: u64, took_ms: Ms } = "rehearsed-ends", "the worker saved step {step} {took_ms:#} after it was asked, and then ended; it starts again";
+    /// A trial that was none.
+    RehearsedUnasked = "rehearsed-unasked", "a save was under way already, so the worker was not asked: nothing was learned",
+        hint "try again between two saves";
     /// A trial that did not succeed.
     RehearsalFailed { code: String } = "rehearsal-failed", "the worker did not save when it was asked ({code}); it is not asked so in a drain";
     /// Nothing to try.

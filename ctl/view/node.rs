@@ -59,7 +59,8 @@ pub(crate) struct DeviceView {
     pub(crate) index: u32,
     /// The name by which it is requested.
     pub(crate) resource: String,
-    /// Such as `nvidia-l4`.
+    /// Such as `nvidia-l4`. In JSON `kind` is what the whole document is.
+    #[serde(rename = "device_kind")]
     pub(crate) kind: String,
     /// Whether it is simulated.
     pub(crate) simulated: bool,

@@ -134,7 +134,12 @@ fn throughput_of(flag: &str, text: &str) -> Result<Mib, Failure> {
         Failure::usage(format!("{flag} is \"{}\" but {error}", safe(text)))
             .hint("2400Mi is 2,400 MiB a second")
     })?;
-    Ok(Mib(u64::try_from(amount.value).unwrap_or(0).div_ceil(MIB_BYTES)))
+    let mib = u64::try_from(amount.value).unwrap_or(0).div_ceil(MIB_BYTES);
+    if mib == 0 {
+        let message = format!("{flag} is \"{}\" but must be above 0", safe(text));
+        return Err(Failure::usage(message).hint("2400Mi is 2,400 MiB a second"));
+    }
+    Ok(Mib(mib))
 }
 
 fn refused(remarks: &[Finding], findings: &[Finding]) -> Failure {

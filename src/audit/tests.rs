@@ -66,3 +66,12 @@ fn lines_that_could_not_be_written_are_told_in_the_log() {
     audit.finish();
     assert_eq!(lines(&path), [json!({ "lost_lines": 3 }), json!({ "sequence": 1 })]);
 }
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    for path in ["/dev/full", "/dev/zero", "/tmp"] {
+        let path = Path::new(path);
+        assert_eq!(Audit::open(path).unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(last_number(path, "sequence").unwrap_err().to_string(), "it is no regular file");
+    }
+}

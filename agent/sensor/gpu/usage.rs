@@ -13,6 +13,10 @@ const IDLE_BYTES_MAX: u64 = 1 << 30;
 /// By how much memory in use may differ from the least ever seen and still count as back.
 const SLACK_BYTES: u64 = 256 << 20;
 
+/// The GPU is lost, or has to be reset: nothing computes on it any more. Source: `nvml.h`, `nvmlReturn_t`.
+const NVML_LOST: u32 = 15;
+const NVML_RESET_REQUIRED: u32 = 16;
+
 /// Knows the least memory in use of each device while nobody computed on it.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
@@ -20,18 +24,22 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Which devices are in use, by id. A device of which that was not told is left out; one that is lost is not in use.
+    /// Which devices are in use, by id. A device of which that was not told is left out; one that is lost or not there is not in use.
     pub(super) fn of(
         &mut self,
         table: &GpuTableSample,
         devices: &[DeviceSample],
     ) -> BTreeMap<String, bool> {
-        let is_lost = |device: &DeviceSample| {
-            table.gpus.iter().any(|gpu| gpu.lost.is_some() && gpu.pci == device.pci)
+        let lost = |device: &DeviceSample| {
+            table.gpus.iter().find(|gpu| gpu.pci == device.pci).and_then(|gpu| gpu.lost)
         };
         let told = |device: &DeviceSample| {
-            let is_busy =
-                if is_lost(device) || !device.is_present { false } else { self.is_busy(device)? };
+            let is_busy = match lost(device) {
+                Some(NVML_LOST | NVML_RESET_REQUIRED) => false,
+                // Refused for another reason, as by a container without its device files: others may compute on it.
+                Some(_) => return None,
+                None => device.is_present && self.is_busy(device)?,
+            };
             Some((device.id.clone(), is_busy))
         };
         devices.iter().filter_map(told).collect()

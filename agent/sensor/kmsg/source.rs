@@ -88,6 +88,13 @@ impl Source {
                     self.filled += count;
                     continue;
                 }
+                // The kernel's log has no end; what stands in its place in some containers has.
+                Ok(_) if self.form == Form::Kernel => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "it is at its end, which the kernel's log never is: something else lies there",
+                    ));
+                }
                 Err(error) if is(&error, Errno::EPIPE) => return Ok(Read::Overrun),
                 Err(error) if is(&error, Errno::EINTR) => continue,
                 Err(error) if !is(&error, Errno::EAGAIN) => return Err(error),

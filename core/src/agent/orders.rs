@@ -263,7 +263,7 @@ impl Agent {
             Stage::Prepared | Stage::Watching | Stage::Signalled => {
                 let kind = self.armed(&key.1);
                 self.tell(key, epoch, kind);
-                if hand.stall_told {
+                if hand.stall_told && !hand.progress_seen {
                     let waited_ms = self.now.ms_since(hand.stage_since);
                     self.tell(key, epoch, EventKind::NoProgress { waited_ms });
                 }

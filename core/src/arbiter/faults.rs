@@ -68,8 +68,9 @@ impl Arbiter {
         let recent = |n: &&Node| n.fault_at.is_some_and(|at| now.ms_since(at) < WAVE_MS);
         let faulty = self.nodes.values().filter(is_counted).filter(recent).count();
         let is_wave = known >= WAVE_NODES_MIN && faulty * 2 >= known;
-        let has_passed = self.failing.len() * 2 < known;
-        let open = is_wave || self.wave_open && !has_passed;
+        let connected = self.nodes.values().filter(|node| node.connected).count();
+        let is_most = self.failing_connected() * 2 >= connected;
+        let open = is_wave || self.wave_open && is_most;
         if open == self.wave_open {
             return;
         }
@@ -82,7 +83,13 @@ impl Arbiter {
     pub(super) fn wave_reason(&self) -> Reason {
         let known = self.nodes.values().filter(|n| n.connected).count();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Reason::MostNodesFaulty { faulty: count(self.failing.len()), known: count(known) }
+        Reason::MostNodesFaulty { faulty: count(self.failing_connected()), known: count(known) }
+    }
+
+    /// Nodes that are there and have a device whose workers have to leave.
+    fn failing_connected(&self) -> usize {
+        let nodes = self.failing.iter().filter_map(|name| self.nodes.get(name));
+        nodes.filter(|node| node.connected).count()
     }
 
     /// Somebody has looked at the wave and wants decisions.

@@ -76,6 +76,9 @@ impl Arbiter {
         if !ended && watched_ms < REHEARSAL_WATCH_MS {
             return;
         }
+        if !drain.members.values().any(|m| m.signalled) {
+            return self.abort_drain(id, Reason::RehearsedUnasked);
+        }
         let (victim, mode) = (drain.victim.clone(), drain.plan.mode);
         let asked_at = drain.history.iter().rfind(|t| t.state == DrainState::Saving).map(|t| t.at);
         let took_ms =
@@ -133,7 +136,12 @@ impl Arbiter {
         refused.insert(drain.plan.mode, code.clone());
         let left_ms = drain.deadline_at.ms_since(self.now);
         let Some(workload) = self.workloads.get(&victim) else { return };
-        let plan = self.plan_for(workload, left_ms, &refused);
+        // A worker that was asked is not asked a second time.
+        let mut asked = refused.clone();
+        for mode in [Mode::Client, Mode::Signal] {
+            asked.insert(mode, code.clone());
+        }
+        let plan = self.plan_for(workload, left_ms, &asked);
         self.note_unproven(id);
         if plan.mode == Mode::Boundary {
             let Some(drain) = self.drains.get_mut(id) else { return };

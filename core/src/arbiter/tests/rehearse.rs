@@ -102,6 +102,7 @@ fn a_worker_that_saves_and_then_ends_is_started_again_after_its_rehearsal() {
     let mut bench = training(&by_signal(false));
     rehearse(&mut bench, "train").unwrap();
     bench.event("drain-1", "train", 0, ARMED);
+    bench.event("drain-1", "train", 0, EventKind::Signalled);
     bench.event("drain-1", "train", 0, durable(checkpoint(41)));
     bench.event("drain-1", "train", 0, EventKind::Exited(Exit::Unknown));
     assert!(bench.exit("train", 1, 0, Exit::Code(0)).0);
@@ -301,4 +302,17 @@ fn a_preemptors_priority_sets_how_long_it_waits() {
     start(&mut bench, &Bench::spec("train", 10, 1, 2));
     serve(&mut bench);
     assert_eq!(bench.drain("drain-1").plan.deadline_ms, 45_000);
+}
+
+#[test]
+fn a_checkpoint_that_nobody_asked_for_proves_nothing() {
+    let mut bench = training(&by_signal(false));
+    rehearse(&mut bench, "train").unwrap();
+    bench.event("drain-1", "train", 0, ARMED);
+    bench.event("drain-1", "train", 0, durable(checkpoint(41)));
+    bench.wait(60_000);
+    let profile = &bench.workload("train").profile;
+    assert!(!profile.signal_proven && !profile.signal_unproven);
+    assert_eq!(profile.exits_after_save, None);
+    assert_eq!(bench.drain("drain-1").state, DrainState::Aborted);
 }

@@ -67,7 +67,12 @@ impl Judge {
         let what = row.as_ref().map_or_else(|| "unknown code".to_owned(), |row| row.what.clone());
         let reason = Reason::GpuXid { xid: line.code, what, text: short(&line.text) };
         let key = FaultKey::Xid(line.code);
-        let before = self.devices.get(&line.pci).and_then(|d| d.fault(key)).map_or(0, |f| f.count);
+        let known = self.devices.get(&line.pci).and_then(|d| d.fault(key)).map(|f| f.count);
+        if event.is_repeat && known.is_none() {
+            // Repeats are told last: what has cured the fault meanwhile came after them.
+            return;
+        }
+        let before = known.unwrap_or(0);
         let mut ruling = self.ruling(line, class, before + event.count);
         let Some(device) = self.device_mut(line.pci) else { return };
         if let Some(row) = &row {

@@ -127,8 +127,13 @@ impl Judge {
         for pci in self.devices.keys().copied().collect::<Vec<_>>() {
             // Only what the driver knows, or knew: the log may speak of GPUs that are somebody else's.
             let was_told = self.devices.get(&pci).is_some_and(|d| d.is_listed.is_some());
-            let is_gone = gone.contains(&pci)
-                || was_told && !bus.iter().any(|gpu| gpu.address.is_same_device(&pci));
+            // Of one that the driver fully answers for it is the bus that was not read well.
+            let is_answering = sample.gpus.iter().any(|gpu| {
+                gpu.lost.is_none() && gpu.pci.is_some_and(|told| told.is_same_device(&pci))
+            });
+            let is_gone = !is_answering
+                && (gone.contains(&pci)
+                    || was_told && !bus.iter().any(|gpu| gpu.address.is_same_device(&pci)));
             let finding = is_gone.then(|| {
                 Finding::unhealthy(Reason::GpuNotOnBus { pci: pci.to_string() }, Action::Reboot)
             });

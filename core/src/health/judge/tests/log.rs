@@ -257,3 +257,25 @@ fn unknown_code_is_forgotten_and_a_fault_is_not() {
     assert_eq!(bench.verdict().faults.len(), 1);
     assert!(bench.judge.standing().iter().all(|s| s.key == FaultKey::Xid(119)));
 }
+
+/// A log that is read long after: repeats are told last, after what has cured the fault.
+#[test]
+fn repeats_that_are_told_after_the_cure_raise_nothing_again() {
+    let mut bench = Bench::new();
+    let at = bench.now.plus_ms(10);
+    let lines = [
+        "NVRM: Xid (PCI:0000:d8:00): 95, Uncontained",
+        "NVRM: Xid (PCI:0000:d8:00): 95, Uncontained",
+    ];
+    let mut events = Vec::new();
+    for (sequence, line) in lines.into_iter().enumerate() {
+        events.extend(bench.log.take(format!("6,{sequence},1000,-;{line}").as_bytes()));
+    }
+    let repeats = bench.log.repeats();
+    assert_eq!((events.len(), repeats.len()), (1, 1));
+    bench.step(Input::Kernel { event: &events[0], at });
+    bench.expect(Health::Unhealthy, Action::Reset, DrainNeed::Save, 1);
+    bench.step(Input::Cleared(pci("0000:d8:00.0")));
+    bench.step(Input::Kernel { event: &repeats[0], at });
+    bench.expect_healthy();
+}

@@ -201,7 +201,10 @@ fn gpus_of_the_bus_and_of_the_driver_are_compared() {
     assert_eq!(bench.code(), Some("gpu-not-listed"));
     bench.sample.gpus.push(gone);
     bench.looks(3).expect_healthy();
+    // Of one that answers it is the bus that was not read well.
     bench.sample.pci.as_mut().unwrap().remove(1);
+    bench.looks(5).expect_healthy();
+    bench.sample.gpus.remove(1);
     bench.looks(3);
     assert_eq!((bench.code(), bench.verdict().drain), (Some("gpu-not-on-bus"), DrainNeed::Save));
     // A GPU that was given to a virtual machine is nobody's fault.
