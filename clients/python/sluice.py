@@ -90,7 +90,8 @@ class Drain:
     def _ack(self, phase, step, **more):
         drain_id = (self._now or {}).get("drain_id")
         if self._dir and drain_id:
-            self._write("ack", dict(more, drain_id=drain_id, phase=phase, step=int(step)))
+            step = step if step is None else int(step)  # Frameworks count in types of their own.
+            self._write("ack", dict(more, drain_id=drain_id, phase=phase, step=step))
 
     def _write(self, kind, content):
         name = os.path.join(self._dir, "%s.%d.json" % (kind, self._rank))

@@ -76,7 +76,8 @@ impl Arbiter {
         if !ended && watched_ms < REHEARSAL_WATCH_MS {
             return;
         }
-        if !drain.members.values().any(|m| m.signalled) {
+        let is_asked = drain.members.values().any(|m| m.signalled);
+        if !is_asked && !ended && !self.is_past_return(drain) {
             return self.abort_drain(id, Reason::RehearsedUnasked);
         }
         let (victim, mode) = (drain.victim.clone(), drain.plan.mode);
@@ -86,6 +87,7 @@ impl Arbiter {
         let (step, took_ms) = (drain.saved.as_ref().map_or(0, |c| c.step), Ms(took_ms));
         self.learn(&victim, |profile| {
             match mode {
+                _ if !is_asked => return,
                 Mode::Client => profile.client_unproven = false,
                 Mode::Signal => note_proven(profile),
                 Mode::KillFresh | Mode::Boundary | Mode::Kill => {}
