@@ -34,6 +34,9 @@ impl Agent {
             return;
         }
         self.outputs.push(Output::WorkerChanged(id.clone()));
+        for key in self.keys_of(id, |_| true) {
+            self.note_parked(&key);
+        }
         for key in self.keys_of(id, |stage| stage == Stage::Signalled) {
             self.heard(&key);
         }
@@ -49,12 +52,17 @@ impl Agent {
             let detail = format!("rank {rank} could not save: {}", ack.detail);
             return self.fail(key, hand, "client-failed", detail);
         }
-        if worker.client.is_parked(&key.0) && worker.claimed.as_ref().is_none_or(|c| c.0 != key.0) {
-            worker.claimed = Some((key.0.clone(), self.now));
-        }
         let has_begun = worker.client.has_begun(&key.0);
         if has_begun {
             self.note_progress(key);
+        }
+    }
+
+    /// Kept when the worker and its files are gone.
+    fn note_parked(&mut self, key: &Key) {
+        let Some(worker) = self.workers.get_mut(&key.1) else { return };
+        if worker.client.is_parked(&key.0) && worker.claimed_at(&key.0).is_none() {
+            worker.claimed = Some((key.0.clone(), self.now));
         }
     }
 
@@ -165,6 +173,12 @@ impl Agent {
         let waited_ms = hand.released_at.map_or(0, |at| self.now.ms_since(at));
         let asked = hand.mode == Mode::Client && hand.save_intent && hand.durable.is_some();
         !asked || self.is_parked(key) || waited_ms >= PARK_MS.min(hand.grace_ms / 2)
+    }
+
+    /// True if it parks for this drain, or did before it ended: its files go with it.
+    pub(super) fn has_parked(&self, key: &Key) -> bool {
+        let has_claimed = |w: &super::Worker| w.claimed_at(&key.0).is_some();
+        self.is_parked(key) || self.workers.get(&key.1).is_some_and(has_claimed)
     }
 
     /// True if every process of the worker has said that it parks for this drain.

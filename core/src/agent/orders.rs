@@ -296,7 +296,7 @@ impl Agent {
         let kind = EventKind::Freed {
             devices: devices.unwrap_or_default(),
             killed: hand.kill_intent,
-            parked: self.is_parked(key),
+            parked: self.has_parked(key),
             release_ms: hand.release_ms,
         };
         self.tell(key, epoch, kind);
