@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod world;
+mod yardstick;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hint::black_box;
@@ -19,7 +20,8 @@ use sluice_core::kueue::name::WorkloadKey;
 use sluice_core::kueue::tas::Node;
 use sluice_core::kueue::workload::{TopologyMode, Workload};
 use sluice_core::scheduler::{Policy, Scheduler, Standing, Verdict};
-use world::{LEVELS, Size, pending, placed, queue, yardstick};
+use world::{LEVELS, Size, pending, placed, queue};
+use yardstick::yardstick;
 
 const SIZE: Size = Size { nodes: 65_536, nodes_per_rack: 64, racks_per_block: 16 };
 const QUEUES: usize = 1_000;

@@ -5,11 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+mod yardstick;
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group, criterion_main};
 use sluice_core::kueue::model::{
     ClusterQueue, FlavorQuotas, Fungibility, NamespaceSelector, Preemption, QueueingStrategy,
     Quota, ResourceFlavor, ResourceGroup, StopPolicy, Topology,
@@ -23,6 +25,7 @@ use sluice_core::kueue::workload::{
     Admission, PlacedDomain, Placement, PodSet, PodSetAdmission, Reservation, TopologyMode,
     TopologyRequest, Workload,
 };
+use yardstick::yardstick;
 
 const NODES: usize = 65_536;
 const NODES_PER_RACK: usize = 64;
@@ -157,21 +160,6 @@ fn cluster() -> (Snapshot, Vec<Running>) {
 fn place(snapshot: &Snapshot, pod_set: &PodSet, capacity: Capacity) -> Outcome {
     let topology = snapshot.topology(&"reserved".into()).expect("the flavor has a topology");
     topology.place(&[PodSetRequest::new(pod_set)], capacity, &mut Assumed::default())
-}
-
-fn yardstick(criterion: &mut Criterion) {
-    let numbers: Vec<u64> =
-        (0..65_536u64).map(|index| index.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-    criterion.bench_function("yardstick: sort 65,536 numbers", |bencher| {
-        bencher.iter_batched(
-            || numbers.clone(),
-            |mut numbers| {
-                numbers.sort_unstable();
-                numbers
-            },
-            BatchSize::LargeInput,
-        );
-    });
 }
 
 fn placements(criterion: &mut Criterion) {

@@ -5,12 +5,15 @@
 
 #![forbid(unsafe_code)]
 
+mod yardstick;
+
 use std::hint::black_box;
 
-use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group, criterion_main};
 use sluice_core::slice::{Budget, Cube, Fleet, Part, Request, Running, Tiling, defrag, solve};
 use sluice_core::topology::Shape;
 use sluice_core::unit::Time;
+use yardstick::yardstick;
 
 const LEVELS: [&str; 5] = ["2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4"];
 /// Cubes of the pod of the largest generation: one block of them.
@@ -38,21 +41,6 @@ fn fleet(cubes: usize, pairs_of_eight: usize) -> Fleet {
 fn want(level: u8, pieces: u32, count: u32) -> Request {
     let part = Part { level, pieces, count };
     Request { may_preempt: false, ..Request::new("it", 10, vec![part]) }
-}
-
-fn yardstick(criterion: &mut Criterion) {
-    let numbers: Vec<u64> =
-        (0..65_536u64).map(|index| index.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-    criterion.bench_function("yardstick: sort 65,536 numbers", |bencher| {
-        bencher.iter_batched(
-            || numbers.clone(),
-            |mut numbers| {
-                numbers.sort_unstable();
-                numbers
-            },
-            BatchSize::LargeInput,
-        );
-    });
 }
 
 fn placing(criterion: &mut Criterion) {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod world;
+mod yardstick;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use sluice_core::kueue::order::Pending;
 use sluice_core::kueue::preempt::{FairSharing, Standing, VictimPolicy, VictimRule, Weighing};
 use sluice_core::kueue::snapshot::{Running, Snapshot};
 use sluice_core::kueue::workload::{TopologyMode, Workload};
-use world::{LEVELS, Size, pending, placed, queue, yardstick};
+use world::{LEVELS, Size, pending, placed, queue};
+use yardstick::yardstick;
 
 const SIZE: Size = Size { nodes: 2_000, nodes_per_rack: 16, racks_per_block: 8 };
 const WORKLOADS: usize = 700;

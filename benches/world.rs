@@ -1,10 +1,8 @@
 //! Clusters that the benches of decisions share: blocks of racks of nodes with 8 GPUs, and what runs there.
 
 use std::collections::BTreeMap;
-use std::hint::black_box;
 use std::sync::Arc;
 
-use criterion::{BatchSize, Criterion};
 use sluice_core::kueue::model::{
     ClusterQueue, FlavorQuotas, Fungibility, NamespaceSelector, Preemption, QueueingStrategy,
     Quota, ResourceFlavor, ResourceGroup, StopPolicy, Topology,
@@ -149,20 +147,4 @@ pub(crate) fn placed(mut workload: Workload, nodes: &[usize], at_ms: u64) -> Arc
     };
     workload.reservation = Some(Reservation { at_ms, is_admitted: true, admission });
     Arc::new(workload)
-}
-
-/// What figures of different machines are to be compared by.
-pub(crate) fn yardstick(criterion: &mut Criterion) {
-    let numbers: Vec<u64> =
-        (0..65_536u64).map(|index| index.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-    criterion.bench_function("yardstick: sort 65,536 numbers", |bencher| {
-        bencher.iter_batched(
-            || numbers.clone(),
-            |mut numbers| {
-                numbers.sort_unstable();
-                black_box(numbers)
-            },
-            BatchSize::LargeInput,
-        );
-    });
 }
