@@ -5,6 +5,7 @@
 pub mod audit;
 pub mod net;
 pub mod paths;
+pub mod problems;
 pub mod queues;
 pub mod simulate;
 pub mod slices;

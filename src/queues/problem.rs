@@ -246,35 +246,5 @@ impl fmt::Display for Note {
     }
 }
 
-/// Everything that is wrong with a configuration: at least one problem.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problems {
-    /// In the order in which they were found, at most [`super::PROBLEMS_MAX`].
-    pub problems: Vec<Problem>,
-    /// How many more there are.
-    pub left_out: usize,
-}
-
-impl Problems {
-    /// How many problems there are, those left out, too.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.problems.len().saturating_add(self.left_out)
-    }
-}
-
-/// All of them, one a line.
-impl fmt::Display for Problems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, problem) in self.problems.iter().enumerate() {
-            let end = if i == 0 { "" } else { "\n" };
-            write!(f, "{end}{problem}")?;
-        }
-        match self.left_out {
-            0 => Ok(()),
-            more => write!(f, "\nand {more} more"),
-        }
-    }
-}
-
-impl std::error::Error for Problems {}
+/// Everything that is wrong with a configuration, at most [`super::PROBLEMS_MAX`] of it in full.
+pub type Problems = crate::problems::Problems<Problem>;

@@ -38,33 +38,5 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong: at least one problem.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problems {
-    /// In the order in which they were found, at most 50.
-    pub problems: Vec<Problem>,
-    /// How many more there are.
-    pub left_out: usize,
-}
-
-impl Problems {
-    pub(super) fn one(problem: Problem) -> Self {
-        Self { problems: vec![problem], left_out: 0 }
-    }
-}
-
-/// All of them, one a line.
-impl fmt::Display for Problems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, problem) in self.problems.iter().enumerate() {
-            let end = if at == 0 { "" } else { "\n" };
-            write!(f, "{end}{problem}")?;
-        }
-        match self.left_out {
-            0 => Ok(()),
-            more => write!(f, "\nand {more} more"),
-        }
-    }
-}
-
-impl std::error::Error for Problems {}
+/// Everything that is wrong with an inventory, at most [`PROBLEMS_MAX`] of it in full.
+pub type Problems = crate::problems::Problems<Problem>;
