@@ -162,3 +162,35 @@ fn an_order_is_written_in_one_piece_and_a_link_there_is_replaced() {
     bench.files.tell(&"drain-7".parse().unwrap(), ClientOrder::Continue).unwrap();
     assert_eq!(std::fs::read_to_string(victim).unwrap(), "untouched");
 }
+
+#[test]
+fn a_word_that_it_may_go_on_is_written_at_a_later_look_if_it_could_not_be_at_once() {
+    let mut bench = Bench::new();
+    let (dir, away) = (bench.dir.path().join("w"), bench.dir.path().join("away"));
+    std::fs::create_dir(&dir).unwrap();
+    bench.files = ClientFiles::new(dir.to_str().unwrap());
+    let drain = "drain-7".parse().unwrap();
+    let text = || std::fs::read_to_string(dir.join(DRAIN_FILE)).unwrap();
+    bench.files.tell(&drain, ClientOrder::Save).unwrap();
+    std::fs::rename(&dir, &away).unwrap();
+    bench.files.tell(&drain, ClientOrder::Continue).unwrap_err();
+    bench.files.look();
+    std::fs::rename(&away, &dir).unwrap();
+    assert_eq!(text(), "{\"drain_id\":\"drain-7\",\"state\":\"save\",\"version\":1}\n");
+    bench.files.look();
+    assert_eq!(text(), "{\"drain_id\":\"drain-7\",\"state\":\"continue\",\"version\":1}\n");
+}
+
+#[test]
+fn a_later_order_takes_the_place_of_one_that_could_not_be_written() {
+    let mut bench = Bench::new();
+    let (dir, away) = (bench.dir.path().join("w"), bench.dir.path().join("away"));
+    bench.files = ClientFiles::new(dir.to_str().unwrap());
+    bench.files.tell(&"drain-7".parse().unwrap(), ClientOrder::Continue).unwrap_err();
+    std::fs::create_dir(&away).unwrap();
+    std::fs::rename(&away, &dir).unwrap();
+    bench.files.tell(&"drain-8".parse().unwrap(), ClientOrder::Save).unwrap();
+    bench.files.look();
+    let text = std::fs::read_to_string(dir.join(DRAIN_FILE)).unwrap();
+    assert_eq!(text, "{\"drain_id\":\"drain-8\",\"state\":\"save\",\"version\":1}\n");
+}

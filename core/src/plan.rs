@@ -206,7 +206,8 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
 ///
 /// A kill is weighed against a save only where step and save were measured: an assumption must not cost
 /// work that could be saved. Where no save is known to fit, a boundary of unknown distance is waited for
-/// before anything is thrown away, if the deadline leaves room for any save at all.
+/// before anything is thrown away, if the deadline leaves room for any save at all; and if it is only assumed how long
+/// a save takes, one is asked for.
 fn choose(situation: &Situation<'_>, estimates: &[(Mode, Estimate)]) -> Mode {
     let known = |(mode, estimate): &(Mode, Estimate)| {
         let (delay, loss_device_ms) = *estimate.as_ref().ok()?;

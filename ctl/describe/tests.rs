@@ -219,3 +219,25 @@ fn a_queue_in_full() {
         "#]],
     );
 }
+
+/// A key that is there twice makes strict readers refuse the document, and others take the wrong one.
+#[test]
+fn no_key_of_a_document_is_there_twice() {
+    let node = NodeView::of(&fixtures::node(true));
+    let items = [
+        Item::Device(Box::new(node.devices[0].clone())),
+        Item::Volume(Box::new(node.volumes[0].clone())),
+        Item::Workload(Box::new(WorkloadView::of(&fixtures::running(), fixtures::now()))),
+        Item::Drain(Box::new(DrainView::of(&fixtures::drain(), fixtures::now()))),
+        Item::Queue(QueueView::of(&fixtures::queue())),
+        Item::Node(Box::new(node)),
+    ];
+    for item in items {
+        let text = serde_json::to_string_pretty(&Document::new("Thing", &item)).unwrap();
+        let top = |line: &&str| line.starts_with("  \"");
+        let keys: Vec<&str> =
+            text.lines().filter(top).filter_map(|l| l.split(':').next()).collect();
+        let once: std::collections::BTreeSet<&str> = keys.iter().copied().collect();
+        assert_eq!(keys.len(), once.len(), "{text}");
+    }
+}

@@ -77,6 +77,13 @@ fn throughput_without_a_unit_is_one_mib_and_says_so() {
 }
 
 #[test]
+fn limit_of_a_node_is_above_zero() {
+    let words = ["plan", "--size", "300Gi", "--node-limit", "0"];
+    let refused = ask(&Line::try_parse_from(words).unwrap().args).unwrap_err();
+    assert_eq!(refused.to_string(), "--node-limit is \"0\" but must be above 0");
+}
+
+#[test]
 fn storage_class_sets_throughput_and_read_ahead() {
     let words = ["plan", "--size", "300Gi", "--readers", "16", "--bytes", "140G"];
     let (ask, _) = ask(&Line::try_parse_from(words).unwrap().args).unwrap();

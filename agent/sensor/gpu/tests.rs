@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -190,12 +189,13 @@ fn device_is_in_use_while_anybody_computes_or_its_memory_is_not_back() {
 }
 
 #[test]
-fn lost_device_is_used_by_nobody() {
-    let lost = GpuSample { lost: Some(15), processes: None, ..gpu(0) };
-    let table = running(&[lost]);
-    let devices = none().of(&table);
-    let expected = BTreeMap::from([("GPU-0".to_owned(), false)]);
-    assert_eq!(Usage::default().of(&table, &devices), expected);
+fn lost_device_is_used_by_nobody_and_of_one_that_is_refused_nothing_is_known() {
+    let use_of = |code| {
+        let table = running(&[GpuSample { lost: Some(code), processes: None, ..gpu(0) }]);
+        Usage::default().of(&table, &none().of(&table)).get("GPU-0").copied()
+    };
+    // Lost, and in need of a reset; then no permission, and unknown, as without its device files.
+    assert_eq!([15, 16, 4, 999].map(use_of), [Some(false), Some(false), None, None]);
 }
 
 #[test]

@@ -145,3 +145,11 @@ fn pipe_has_no_end_when_a_writer_leaves() {
         assert_eq!(records(&mut source), [record]);
     }
 }
+
+/// As in containers that put something else in the place of the kernel's log.
+#[test]
+fn device_that_has_an_end_is_not_taken_for_the_kernels_log() {
+    let mut source = Source::open(std::path::Path::new("/dev/null")).unwrap();
+    let refused = source.next(None).map(|_| "read").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::UnexpectedEof);
+}

@@ -79,6 +79,17 @@ class Facts(Bench):
         drain.failed(7, OSError("disk full"))
         self.assertEqual((self.said("ack")["phase"], self.said("ack")["error"]), ("failed", "disk full"))
 
+    def test_steps_may_be_of_a_frameworks_own_type(self):
+        class Step:
+            def __int__(self):
+                return 7
+
+        drain = self.drain()
+        self.order("drain-1", "save")
+        self.assertTrue(drain.step(Step()))
+        drain.saved(Step(), "/c")
+        self.assertEqual((self.said("ack")["phase"], self.said("ack")["step"]), ("saved", 7))
+
     def test_it_stays_parked_until_it_is_told_to_go_on(self):
         drain = self.drain()
         self.order("drain-1", "save")

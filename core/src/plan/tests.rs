@@ -196,3 +196,21 @@ fn s9_a_save_that_a_launcher_would_cut_off_is_not_asked_for_by_that_signal() {
     let near = Situation { save_interval_ms: Some(610_000), ..by(15) };
     assert_eq!(plan(&near).mode, Mode::Boundary);
 }
+
+#[test]
+fn a_save_of_unknown_length_is_asked_for_before_work_is_thrown_away() {
+    let none = BTreeMap::new();
+    let unknown = Situation {
+        step_ms: None,
+        save_ms: None,
+        save_interval_ms: None,
+        has_client: true,
+        deadline_ms: 6_000,
+        ..seed(&none)
+    };
+    assert_eq!(plan(&unknown).mode, Mode::Client);
+    // What was measured and does not fit is not tried, nor is what nothing fits.
+    assert_eq!(plan(&Situation { save_ms: Some(10_000), ..unknown.clone() }).mode, Mode::Kill);
+    assert_eq!(plan(&Situation { deadline_ms: 2_999, ..unknown.clone() }).mode, Mode::Kill);
+    assert_eq!(plan(&Situation { client_unproven: true, ..unknown }).mode, Mode::Kill);
+}

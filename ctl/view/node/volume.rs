@@ -26,6 +26,7 @@ pub(crate) struct VolumeView {
     /// Tells a reused name from the old one; `null` before Linux 5.15.
     pub(crate) diskseq: Option<u64>,
     /// `disk`, `partition`, `loop`, ...
+    #[serde(rename = "volume_kind")]
     pub(crate) kind: String,
     /// Name of the Hyperdisk or Persistent Disk; `null` if it is none.
     pub(crate) cloud_disk: Option<String>,

@@ -229,3 +229,16 @@ fn arbiter_that_goes_on_from_a_record_decides_the_same() {
     assert_eq!(restored.step(now, Input::Unfreeze), bench.arbiter.step(now, Input::Unfreeze));
     assert_eq!(restored.workload(&name("train")).unwrap().phase, Phase::Draining);
 }
+
+#[test]
+fn nodes_that_were_switched_off_keep_no_wave_open() {
+    let mut bench = settled(&["a", "b", "c", "d"]);
+    bench.fails("a", 0);
+    bench.fails("b", 0);
+    assert_eq!(bench.arbiter.frozen(), Some(Reason::MostNodesFaulty { faulty: 2, known: 4 }));
+    bench.wait(300_000);
+    for node in ["a", "b"] {
+        bench.give(Input::AgentDisconnected { node: node.parse().unwrap() });
+    }
+    assert_ne!(bench.arbiter.frozen().map(|reason| reason.code()), Some("most-nodes-faulty"));
+}

@@ -316,3 +316,21 @@ fn a_checkpoint_that_nobody_asked_for_proves_nothing() {
     assert_eq!(profile.exits_after_save, None);
     assert_eq!(bench.drain("drain-1").state, DrainState::Aborted);
 }
+
+/// Who was asked in one way is not asked in the other: two askings at once could save twice, or end it.
+#[test]
+fn s17_an_asking_that_nobody_heeds_is_followed_by_the_boundary_and_by_no_other_asking() {
+    let mut bench = Bench::new(&["a"], 2);
+    bench.has_client = true;
+    start(&mut bench, &WorkloadSpec { is_signal_vouched: true, ..by_signal(false) });
+    assert_eq!(serve(&mut bench), ["a:prepare CLIENT"]);
+    bench.event("drain-1", "train", 0, ARMED);
+    bench.event("drain-1", "train", 0, EventKind::Signalled);
+    bench.now += 15_000;
+    bench.report("train", 0, Some(40), Some((10_000, 500, 320_000)));
+    bench.sent();
+    bench.event("drain-1", "train", 0, EventKind::NoProgress { waited_ms: 15_000 });
+    let drain = bench.drain("drain-1");
+    assert_eq!((drain.state, drain.plan.mode), (DrainState::Saving, Mode::Boundary));
+    assert_eq!(bench.sent(), Vec::<String>::new());
+}
