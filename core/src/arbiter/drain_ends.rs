@@ -61,9 +61,11 @@ impl Arbiter {
     /// the victim's workers to be gone. If no more drains are needed, the scheduler finds that out.
     fn go_on_without(&mut self, id: &DrainId) {
         let mut concerned = Vec::new();
-        for (name, workload) in &mut self.workloads {
-            if workload.reservation.as_mut().is_some_and(|r| r.drains.remove(id)) {
-                concerned.push(name.clone());
+        let pending: Vec<WorkloadName> = self.pending().map(|w| w.spec.name.clone()).collect();
+        for name in pending {
+            let reservation = self.workloads.get_mut(&name).and_then(|w| w.reservation.as_mut());
+            if reservation.is_some_and(|r| r.drains.remove(id)) {
+                concerned.push(name);
             }
         }
         for name in concerned {
@@ -79,8 +81,9 @@ impl Arbiter {
         let Some(drain) = self.drains.get(id).filter(|d| d.state.is_open()) else { return };
         let counts_on =
             |w: &&Workload| w.reservation.as_ref().is_some_and(|r| r.drains.contains(id));
-        let mut others = self.workloads.values().filter(counts_on).map(|w| &w.spec.name);
-        if let Some(other) = others.find(|other| *other != beneficiary).cloned() {
+        let others = self.pending().filter(counts_on).map(|w| &w.spec.name);
+        let other = others.into_iter().find(|other| *other != beneficiary).cloned();
+        if let Some(other) = other {
             if let Some(drain) = self.drains.get_mut(id) {
                 drain.beneficiary = Some(other);
                 self.save_drain(id);
