@@ -54,6 +54,7 @@ pub use explain::{
     Change, Explanation, FlavorTried, QuotaLevel, Remedy, TOPOLOGY_FORMS, WHAT_IF_FORMS,
 };
 pub use messages::{Decision, DecisionKind, Input, Output, Reply};
+pub use rehearse::REHEARSAL_MS_MAX;
 pub use snapshot::Snapshot;
 pub use usage::QueueUsage;
 pub use weigh::Candidate;
