@@ -8,3 +8,5 @@ mod control_plane;
 mod control_plane_files;
 mod failover;
 mod kueue;
+mod overlays;
+mod roles;

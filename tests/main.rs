@@ -34,6 +34,7 @@ mod gpu_values;
 mod gpu_verdict;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
+mod manifests;
 mod node_api;
 mod partition;
 mod preempt;

@@ -12,11 +12,11 @@ use crate::trainer::{Trainer, Training};
 
 const ONE_NODE: &[(&str, u32)] = &[("n1", 1)];
 /// Short, so that the test is; a busy machine renews it in time all the same.
-const LEASE_MS: u64 = 6_000;
+pub(super) const LEASE_MS: u64 = 6_000;
 const NAMESPACE: &str = "{apiVersion: v1, kind: Namespace, metadata: {name: sluice-system}}";
 
 /// A cluster of `nodes` whose arbiter keeps its state in `plane`, with the arbiter's own role and no more.
-fn setup(plane: &ControlPlane, nodes: &[(&'static str, u32)], lease_ms: u64) -> Setup {
+pub(super) fn setup(plane: &ControlPlane, nodes: &[(&'static str, u32)], lease_ms: u64) -> Setup {
     plane.apply(NAMESPACE);
     let role = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/base/arbiter-role.yaml");
     plane.apply(&std::fs::read_to_string(role).unwrap());
@@ -27,7 +27,7 @@ fn setup(plane: &ControlPlane, nodes: &[(&'static str, u32)], lease_ms: u64) -> 
 }
 
 /// Starts another replica, and waits until it knows that it is not the one that decides.
-fn start_standby(cluster: &Cluster) -> Process {
+pub(super) fn start_standby(cluster: &Cluster) -> Process {
     let standby = cluster.spawn("standby", &mut cluster.arbiter_command());
     wait_for("the standby to wait", || standby.first_line());
     let line = standby.first_line().unwrap();
@@ -36,7 +36,7 @@ fn start_standby(cluster: &Cluster) -> Process {
 }
 
 /// Waits until `standby` decides; its epoch.
-fn wait_takes_over(cluster: &mut Cluster, mut standby: Process) -> u64 {
+pub(super) fn wait_takes_over(cluster: &mut Cluster, mut standby: Process) -> u64 {
     let ready = wait_for("the standby to take over", || {
         assert!(standby.exited().is_none(), "{}", standby.tail());
         standby.stdout().lines().find(|l| l.starts_with("sluice-arbiter ready:")).map(str::to_owned)

@@ -94,7 +94,7 @@ fn apply_webhooks(plane: &ControlPlane, url: &str) {
     plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string());
 }
 
-fn documents(path: &Path) -> Vec<Value> {
+pub(super) fn documents(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     serde_saphyr::from_multiple(&text).unwrap()
 }
