@@ -32,6 +32,9 @@ mod gpu_node;
 mod gpu_states;
 mod gpu_values;
 mod gpu_verdict;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
+mod manifests;
 mod node_api;
 mod partition;
 mod preempt;
