@@ -34,6 +34,7 @@ mod gpu_values;
 mod gpu_verdict;
 mod node_api;
 mod partition;
+mod pod;
 mod preempt;
 mod process;
 mod rehearse;
