@@ -105,10 +105,7 @@ impl CgroupTree {
                 if whose.as_ref().is_some_and(|whose| whose.pod != *pod) || seen > DIRS_MAX {
                     continue;
                 }
-                let containers = match &whose {
-                    Some(_) => Some(found.get_or_insert_with(BTreeMap::new)),
-                    None => None,
-                };
+                let containers = whose.as_ref().map(|_| found.get_or_insert_with(BTreeMap::new));
                 match containers.zip(whose.and_then(|whose| whose.container)) {
                     Some((containers, id)) => {
                         let below = self.shown(&child);
