@@ -98,6 +98,8 @@ pub(crate) struct World {
     pub(crate) arbiter: Option<Arbiter>,
     /// Steps of the arbiter after which it dies between storing and sending.
     pub(crate) arbiter_dies_in: Option<u64>,
+    /// It dies before storing instead.
+    pub(crate) dies_before_storing: bool,
     pub(crate) epoch: u64,
     stored_workloads: BTreeMap<WorkloadName, Workload>,
     stored_drains: BTreeMap<DrainId, Drain>,
@@ -122,6 +124,7 @@ impl World {
             config,
             arbiter: None,
             arbiter_dies_in: None,
+            dies_before_storing: false,
             epoch: 0,
             stored_workloads: BTreeMap::new(),
             stored_drains: BTreeMap::new(),
@@ -296,6 +299,10 @@ impl World {
 
     /// Gives the arbiter an input: stores what it saves, then sends. Returns its reply.
     pub(crate) fn give(&mut self, input: Input) -> Option<Reply> {
+        if self.dies_before_storing && self.arbiter_dies_in == Some(0) && self.arbiter.is_some() {
+            self.crash_arbiter();
+            return None;
+        }
         let mut arbiter = self.arbiter.take()?;
         let outputs = arbiter.step(Time(self.now), input);
         for output in &outputs {
