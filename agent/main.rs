@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod sensor;
 mod signals;
+mod tune;
 mod uplink;
 
 use std::process::ExitCode;

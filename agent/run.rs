@@ -46,6 +46,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// leave a GPU that hangs.
 const GPU_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long it may take to put read-ahead back. A device that is lost never answers; the next start does the rest.
+const READ_AHEAD_STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Longest time without a tick, so that what core forgets by age alone is forgotten.
 const TICK_MS_MAX: u64 = 10_000;
 
@@ -233,6 +236,7 @@ async fn serve(mut owner: Owner, uplink: Uplink, served: Served, mut signals: St
         let _ = api_stopped.wait_for(|stop| *stop).await;
     }));
     let gpus = served.reporter.sensors.gpus.clone();
+    let setter = served.reporter.sensors.setter.clone();
     let metrics = served
         .scraped
         .map(|l| tokio::spawn(metrics::serve(l, served.reporter, served.outbox, stopped)));
@@ -245,6 +249,7 @@ async fn serve(mut owner: Owner, uplink: Uplink, served: Served, mut signals: St
     uplink.abort();
     owner.executor.finish();
     stop.send_replace(true);
+    setter.stop(READ_AHEAD_STOP_TIMEOUT).await;
     let finish = async {
         // How these tasks ended is in the log.
         let _ = api.await;

@@ -54,7 +54,7 @@ pub(crate) struct Reading<T> {
 }
 
 impl<T> Reading<T> {
-    fn starting(name: &'static str, period: Duration, now: Instant) -> Self {
+    pub(crate) fn starting(name: &'static str, period: Duration, now: Instant) -> Self {
         Reading {
             name,
             value: None,

@@ -14,9 +14,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use sluice::wire::asked::told;
 use sluice::wire::pb::{self, arbiter_message::Body};
 use sluice_core::id::NodeName;
 use sluice_core::protocol::Order;
+use sluice_core::volume::read_ahead::Asked;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 use tracing::warn;
@@ -98,6 +100,8 @@ pub(crate) struct NodeView {
 #[derive(Debug)]
 pub(crate) struct Agents {
     times: AgentTimes,
+    /// What PersistentVolumes ask for.
+    asked: Vec<pb::VolumeIntent>,
     state: Mutex<State>,
 }
 
@@ -121,8 +125,8 @@ struct Joined {
 
 impl Agents {
     /// No agents yet.
-    pub(crate) fn new(times: AgentTimes) -> Arc<Self> {
-        Arc::new(Self { times, state: Mutex::default() })
+    pub(crate) fn new(times: AgentTimes, asked: &Asked) -> Arc<Self> {
+        Arc::new(Self { times, asked: told(asked), state: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -190,6 +194,7 @@ impl Agents {
             heartbeat_interval_ms: heartbeat_ms,
             lost_after_ms: self.lost_after_ms(heartbeat_ms),
             digest_interval_ms: DIGEST_INTERVAL_MS,
+            volumes: self.asked.clone(),
         };
         // Queued before anybody can queue an order: an agent is welcomed first.
         let welcome = pb::ArbiterMessage { body: Some(Body::Welcome(welcome)) };

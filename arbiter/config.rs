@@ -8,15 +8,17 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use sluice::net::Address;
 use sluice::paths::Paths;
 use sluice::queues::{FILE_BYTES_MAX, priorities, served};
 use sluice::telemetry::LogFilter;
+use sluice::volumes::persistent;
 use sluice_core::arbiter;
 use sluice_core::queue::Queues;
 use sluice_core::scheduler::{Rule, Rules};
+use sluice_core::volume::read_ahead::Asked;
 
 /// Decides who gets which accelerators, and drains workloads with their work saved.
 #[derive(Debug, Parser)]
@@ -63,6 +65,10 @@ struct ServeFlags {
     /// preempt those of lower priority.
     #[arg(long, value_name = "FILE")]
     queues: Option<PathBuf>,
+    /// PersistentVolumes as "kubectl get pv -o yaml" prints them: agents are told what read-ahead their mount options
+    /// ask for.
+    #[arg(long, value_name = "FILE")]
+    persistent_volumes: Option<PathBuf>,
     /// Whose rules decide: "sluice" adds its own to Kueue's, "compat" is Kueue alone.
     #[arg(long, value_name = "sluice|compat", default_value = "sluice")]
     policy: PolicyName,
@@ -168,6 +174,8 @@ pub(crate) struct Config {
     pub audit_log: Option<PathBuf>,
     /// Times of the agents' streams.
     pub agents: AgentTimes,
+    /// What PersistentVolumes ask for.
+    pub asked: Asked,
     /// What core is told; its epoch is set once the store is open.
     pub core: arbiter::Config,
     /// The cluster in which state lies; `None`: a file.
@@ -212,6 +220,11 @@ impl Config {
             #[cfg(feature = "kubernetes")]
             cluster,
             agents: AgentTimes { lost_ms: times.agent_lost_ms, heartbeat_ms: times.heartbeat_ms },
+            asked: match &serve.persistent_volumes {
+                Some(file) => persistent::asked(file)
+                    .map_err(|why| anyhow!("bad --persistent-volumes: {why}"))?,
+                None => Asked::new(),
+            },
             listen: serve.listen,
             insecure_listen: serve.insecure_listen,
             listen_metrics: serve.listen_metrics.0,

@@ -38,6 +38,7 @@ pub(crate) fn config(dir: &Path) -> Config {
         log: "off".parse().unwrap(),
         audit_log: None,
         record: false,
+        asked: sluice_core::volume::read_ahead::Asked::new(),
         agents: AgentTimes { lost_ms: 60_000, heartbeat_ms: 0 },
         core: sluice_core::arbiter::Config {
             queues: Queues::without_file(),

@@ -149,7 +149,7 @@ impl Parts {
             })?),
             None => None,
         };
-        let agents = Agents::new(config.agents);
+        let agents = Agents::new(config.agents, &config.asked);
         let watchers = Arc::new(Watchers::default());
         let metrics = Arc::new(Metrics::new(arbiter.drains()));
         let (sender, last_decision) = watch::channel(next_sequence.saturating_sub(1));

@@ -126,6 +126,12 @@ impl Paths {
         self.agent_dir(node).join("journal")
     }
 
+    /// What read-ahead was before the agent set it.
+    #[must_use]
+    pub fn agent_read_ahead_dir(&self, node: &NodeName) -> PathBuf {
+        self.agent_dir(node).join("read-ahead")
+    }
+
     /// The files behind simulated devices.
     #[must_use]
     pub fn agent_devices_dir(&self, node: &NodeName) -> PathBuf {

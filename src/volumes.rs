@@ -11,6 +11,7 @@ use sluice_core::volume::limits::{
     Sharing, ThroughputRule,
 };
 
+pub mod persistent;
 #[cfg(test)]
 mod tests;
 

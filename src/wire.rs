@@ -7,6 +7,7 @@
 //! milliseconds of the arbiter's clock, which its shell anchors to Unix time. Agents never read one.
 
 pub mod admin;
+pub mod asked;
 pub mod checkpoint;
 pub mod digest;
 pub mod drain;

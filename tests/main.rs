@@ -40,6 +40,7 @@ mod partition;
 mod pod;
 mod preempt;
 mod process;
+mod read_ahead;
 mod rehearse;
 mod restart;
 mod scenario;

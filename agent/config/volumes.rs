@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use sluice_core::volume::read_ahead;
+use sluice_core::volume::tune::{Mode, Rules};
 
 use crate::sensor::disk::VolumePolicy;
 use crate::sensor::mounts::KUBELET_ROOT;
@@ -18,9 +19,19 @@ const DISK_TYPE: &str = "hyperdisk-ml";
 #[derive(Debug, clap::Args)]
 pub(crate) struct VolumeFlags {
     /// Read-ahead that a disk is meant to have, in KiB, by the name of the cloud disk or of the device; may be repeated.
-    /// Nothing is set: the agent says whether it is so
+    /// Goes before what the arbiter knows of the disk. Whether it is set, see --set-read-ahead
     #[arg(long, value_name = "DISK=KIB")]
     read_ahead_kb: Vec<String>,
+    /// What is done about read-ahead: observe (nothing), repair (set what was asked for where it is not), tune (also raise
+    /// it on disks of --tune-read-ahead, as long as loads get faster)
+    #[arg(long, value_name = "MODE", default_value = "observe")]
+    set_read_ahead: String,
+    /// A disk whose read-ahead may be raised, by the name of the cloud disk or of the device; may be repeated
+    #[arg(long, value_name = "DISK")]
+    tune_read_ahead: Vec<String>,
+    /// Count loop devices as disks whose read-ahead may be set: for trials
+    #[arg(long)]
+    read_ahead_on_loops: bool,
     /// Type of this machine, such as a3-highgpu-8g, by which the limit of its disks is looked up
     #[arg(long, value_name = "MACHINE")]
     machine_type: Option<String>,
@@ -48,6 +59,7 @@ impl VolumeFlags {
             let root = &self.kubelet_root;
             return Err(format!("--kubelet-root is {root:?} but must be an absolute path"));
         }
+        let rules = self.rules()?;
         let mut intents = BTreeMap::new();
         for text in &self.read_ahead_kb {
             let parts = text.rsplit_once('=').filter(|(disk, _)| !disk.is_empty());
@@ -76,6 +88,31 @@ impl VolumeFlags {
             // A limit that nobody has published or measured would make verdicts of guesses.
             node_limit: row.filter(|row| !row.is_assumed).map(|row| row.throughput),
             kubelet_root: self.kubelet_root,
+            rules,
+            tuned: self.tune_read_ahead.into_iter().collect(),
         })
+    }
+
+    fn rules(&self) -> Result<Rules, String> {
+        let mode = match self.set_read_ahead.as_str() {
+            "observe" => Mode::Observe,
+            "repair" => Mode::Repair,
+            "tune" => Mode::Tune,
+            other => {
+                return Err(format!(
+                    "--set-read-ahead is {other:?} but must be observe, repair or tune"
+                ));
+            }
+        };
+        let named = self.tune_read_ahead.len();
+        if named > DISKS_MAX {
+            return Err(format!(
+                "--tune-read-ahead is given {named} times; the limit is {DISKS_MAX}"
+            ));
+        }
+        if named > 0 && mode != Mode::Tune {
+            return Err("--tune-read-ahead needs --set-read-ahead tune".to_owned());
+        }
+        Ok(Rules { mode, takes_loops: self.read_ahead_on_loops })
     }
 }

@@ -8,8 +8,10 @@ use sluice_core::sample::{
     DeviceSample, GpuTableSample, MountTableSample, NodeSample, PressureSample, ProcessTableSample,
     Sampled, VolumeTableSample,
 };
+use sluice_core::volume::read_ahead::Asked;
 use tokio::sync::watch;
 
+use crate::clock;
 use crate::config::Config;
 use crate::sensor::disk::VolumeJudge;
 use crate::sensor::gpu::{self, GpuReading, GpuSensor};
@@ -18,6 +20,7 @@ use crate::sensor::pressure::PressureSensor;
 use crate::sensor::process::{ProcessSensor, WatchedWorker};
 use crate::sensor::simulated::{SimulatedSensor, devices_dir};
 use crate::sensor::{self, Reading};
+use crate::tune::{self, Setter, Told};
 
 /// Time between two looks at mounts and at pressure. The kernel itself updates pressure every two seconds, and mounts
 /// come and go with pods.
@@ -38,6 +41,10 @@ pub(crate) struct Sensors {
     pub(crate) processes: watch::Receiver<Reading<ProcessTableSample>>,
     /// Pressure of the host.
     pub(crate) pressure: watch::Receiver<Reading<PressureSample>>,
+    /// What the arbiter says that PersistentVolumes ask for.
+    pub(crate) asked: watch::Sender<Asked>,
+    /// Sets read-ahead, if it may.
+    pub(crate) setter: Setter,
 }
 
 impl Sensors {
@@ -61,7 +68,13 @@ impl Sensors {
         let mut pressure = PressureSensor::new(root);
         let pressure = sensor::spawn("pressure", SLOW_INTERVAL, move || pressure.sample());
         let pressure = pressure.map_err(refused)?;
-        let mut disk = VolumeJudge::new(root, &config.volumes, mounts.clone(), pressure.clone());
+        let (told, telling) = watch::channel(Told::new());
+        let (asked, asking) = watch::channel(Asked::new());
+        let mut disk = VolumeJudge::new(root, &config.volumes, mounts.clone(), pressure.clone())
+            .with_others(asking, telling);
+        let volumes = sensor::spawn("disk", config.disk_interval, move || disk.sample());
+        let volumes = volumes.map_err(refused)?;
+        let setter = setter(config, told, volumes.clone(), mounts.clone())?;
         let mut processes =
             ProcessSensor::new(root, Some(&devices_dir(agent_dir))).only_of(node_uid);
         let gpus = GpuSensor::start(
@@ -82,8 +95,9 @@ impl Sensors {
         Ok(Self {
             simulated: simulated.transpose()?,
             gpus: gpus.map_err(refused)?,
-            volumes: sensor::spawn("disk", config.disk_interval, move || disk.sample())
-                .map_err(refused)?,
+            volumes,
+            asked,
+            setter,
             mounts,
             processes: sensor::spawn("process", config.process_interval, look).map_err(refused)?,
             pressure,
@@ -163,6 +177,26 @@ impl Sensors {
             tokio::time::sleep(SLOW_INTERVAL).await;
         }
     }
+}
+
+fn setter(
+    config: &Config,
+    told: watch::Sender<Told>,
+    volumes: watch::Receiver<Reading<VolumeTableSample>>,
+    mounts: watch::Receiver<Reading<MountTableSample>>,
+) -> Result<Setter, String> {
+    Setter::start(tune::Parts {
+        root: config.host_root.clone(),
+        journal_dir: config.paths.agent_read_ahead_dir(&config.node),
+        boot_id: clock::boot_id()?,
+        rules: config.volumes.rules,
+        opted_in: config.volumes.tuned.clone(),
+        node_limit: config.volumes.node_limit,
+        period: config.disk_interval,
+        volumes,
+        mounts,
+        told,
+    })
 }
 
 fn simulated(config: &Config, agent_dir: &Path) -> Result<Option<SimulatedSensor>, String> {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use sluice::wire::pb::agent_message::Body;
 use sluice::wire::pb::agents_client::AgentsClient;
 use sluice::wire::pb::arbiter_message::Body as Answer;
-use sluice::wire::{PROTOCOL, pb};
+use sluice::wire::{PROTOCOL, asked, pb};
 use sluice_core::agent::Input;
 use sluice_core::protocol::Order;
+use sluice_core::volume::read_ahead::Asked;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -148,6 +149,9 @@ impl Session {
         sender: mpsc::Sender<pb::AgentMessage>,
     ) -> Result<Self, End> {
         deliver(uplink, Message::Input(Input::Epoch(welcome.epoch)))?;
+        let asked = asked::heard(welcome.volumes.clone());
+        let before = |before: &mut Asked| std::mem::replace(before, asked.clone()) != asked;
+        uplink.reporter.sensors.asked.send_if_modified(before);
         let now = Instant::now();
         let heartbeat_interval = assigned(welcome.heartbeat_interval_ms, *INTERVAL_MS.end() / 100);
         let lost_after = assigned(welcome.lost_after_ms, LOST_AFTER_MS);

@@ -5,6 +5,7 @@ use sluice::wire::pb;
 use sluice::wire::pb::agent_message::Body as Said;
 use sluice::wire::pb::arbiter_message::Body;
 use sluice_core::protocol::{Order, Verb};
+use sluice_core::volume::read_ahead::Asked;
 use tonic::Code;
 
 use super::mirror::{DEVICES_MAX, Mirror, VOLUMES_MAX, WORKERS_MAX};
@@ -38,6 +39,7 @@ async fn a_new_agent_is_told_the_epoch_and_its_times() {
         heartbeat_interval_ms: 2_000,
         lost_after_ms: 60_000,
         digest_interval_ms: 300_000,
+        volumes: Vec::new(),
     };
     assert_eq!(agent.hear_welcome().await, expected);
 }
@@ -176,7 +178,7 @@ async fn a_message_beyond_the_limit_ends_the_stream() {
 
 #[tokio::test]
 async fn an_agent_that_takes_no_orders_is_disconnected() {
-    let agents = Agents::new(AgentTimes { lost_ms: 60_000, heartbeat_ms: 0 });
+    let agents = Agents::new(AgentTimes { lost_ms: 60_000, heartbeat_ms: 0 }, &Asked::new());
     let node = "n1".parse().unwrap();
     // Nobody reads what is queued; the first place is taken by the welcome.
     let (outbox, _unread) = tokio::sync::mpsc::channel(OUTBOX_MAX);
@@ -197,7 +199,7 @@ async fn an_agent_that_takes_no_orders_is_disconnected() {
 
 #[test]
 fn the_cadence_grows_with_the_fleet_and_is_given_time() {
-    let agents = Agents::new(AgentTimes { lost_ms: 10_000, heartbeat_ms: 0 });
+    let agents = Agents::new(AgentTimes { lost_ms: 10_000, heartbeat_ms: 0 }, &Asked::new());
     for (fleet, heartbeat_ms, lost_after_ms) in
         [(1, 2_000, 10_000), (500, 2_000, 10_000), (15_000, 60_000, 180_000)]
     {

@@ -15,6 +15,7 @@ mod properties;
 mod rate;
 pub mod read_ahead;
 pub mod shared;
+pub mod tune;
 
 pub use finding::{Finding, Severity};
 pub use rate::{MIB_BYTES, Mib};

@@ -1,22 +1,24 @@
 //! Block devices with what core makes of them: the disk sensor's sample, judged on its own thread with what the other
-//! sensors last saw. Nothing is set or changed on the node.
+//! sensors last saw. Nothing is set here: what is done about it is told by [`crate::tune`] and shown with the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sluice_core::sample::{
-    DeviceNumber, DiskClass, MountSample, MountTableSample, PressureSample, VolumeJudgement,
-    VolumeKind, VolumeSample, VolumeTableSample, volume_of,
+    DeviceNumber, DiskClass, MountSample, MountTableSample, PressureSample, VolumeData,
+    VolumeJudgement, VolumeKind, VolumeSample, VolumeTableSample, volume_of,
 };
 use sluice_core::volume::Mib;
 use sluice_core::volume::bottleneck::{CgroupLimit, Setting, Watch};
-use sluice_core::volume::claim::MountRole;
-use sluice_core::volume::read_ahead::{self, Case, Intent, Mounted, State};
+use sluice_core::volume::claim::{DRIVER, DiskHandle, MountRole};
+use sluice_core::volume::read_ahead::{self, Asked, Case, Intent, Mounted, State};
+use sluice_core::volume::tune::Rules;
 use tokio::sync::watch;
 
 use super::{DiskSensor, cgroup};
 use crate::sensor::Reading;
+use crate::tune::Told;
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +28,7 @@ mod tests;
 const CGROUPS_PERIOD: Duration = Duration::from_secs(30);
 
 /// What the operator says about volumes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VolumePolicy {
     /// Read-ahead that was asked for, by the name of the cloud disk or of the device.
     pub(crate) read_ahead: BTreeMap<String, Intent>,
@@ -34,6 +36,10 @@ pub(crate) struct VolumePolicy {
     pub(crate) node_limit: Option<Mib>,
     /// Where the host's kubelet keeps its files.
     pub(crate) kubelet_root: PathBuf,
+    /// Whether read-ahead may be set.
+    pub(crate) rules: Rules,
+    /// Disks whose read-ahead may be tuned, named as in `read_ahead`.
+    pub(crate) tuned: BTreeSet<String>,
 }
 
 /// Samples block devices and judges them.
@@ -46,9 +52,13 @@ pub(crate) struct VolumeJudge {
     pressure: watch::Receiver<Reading<PressureSample>>,
     mounted: BTreeMap<String, Mounted>,
     mounted_names: BTreeSet<String>,
+    /// What kubelet says that volumes are, in the words of Google's driver.
+    handles: BTreeMap<String, String>,
     limits: BTreeMap<DeviceNumber, CgroupLimit>,
     limits_read_at: Option<Instant>,
     known: BTreeMap<String, Known>,
+    asked: Option<watch::Receiver<Asked>>,
+    told: Option<watch::Receiver<Told>>,
 }
 
 /// A disk as long as it is the same.
@@ -78,7 +88,20 @@ impl VolumeJudge {
             limits: BTreeMap::new(),
             limits_read_at: None,
             known: BTreeMap::new(),
+            handles: BTreeMap::new(),
+            asked: None,
+            told: None,
         }
+    }
+
+    /// Goes by what the arbiter says that PersistentVolumes ask for, and shows what is done about read-ahead.
+    pub(crate) fn with_others(
+        mut self,
+        asked: watch::Receiver<Asked>,
+        told: watch::Receiver<Told>,
+    ) -> Self {
+        (self.asked, self.told) = (Some(asked), Some(told));
+        self
     }
 
     /// All block devices now, judged.
@@ -101,11 +124,18 @@ impl VolumeJudge {
         }
         self.mounted_names = names;
         self.mounted.clear();
+        self.handles.clear();
         let reading = self.mounts.borrow_and_update();
         let mounts = reading.value.as_ref().map_or(&[][..], |table| &table.mounts);
         for mount in mounts {
             if let Some(volume) = volume_of(mount, volumes) {
-                add(self.mounted.entry(volume.identity.name.clone()).or_default(), mount);
+                let name = &volume.identity.name;
+                add(self.mounted.entry(name.clone()).or_default(), mount);
+                if let Some(VolumeData::Read { driver, handle }) = &mount.data
+                    && driver == DRIVER
+                {
+                    self.handles.insert(name.clone(), handle.clone());
+                }
             }
         }
     }
@@ -140,8 +170,11 @@ impl VolumeJudge {
             };
             let in_flight = volume.counters.and_then(|counters| counters.in_flight);
             known.watch.update(volume.rates.as_ref(), in_flight, &setting);
-            let read_ahead = read_ahead::judge(&self.case(volume, known.was_as_asked));
+            let mut read_ahead = read_ahead::judge(&self.case(volume, known.was_as_asked));
             known.was_as_asked |= read_ahead.state == State::AsAsked;
+            if let Some(told) = &self.told {
+                read_ahead.findings.extend(told.borrow().get(name).into_iter().flatten().cloned());
+            }
             let judgement = VolumeJudgement {
                 read_ahead,
                 bottleneck: known.watch.bottleneck(),
@@ -153,12 +186,28 @@ impl VolumeJudge {
         judged
     }
 
-    fn case(&self, volume: &VolumeSample, was_as_asked: bool) -> Case {
+    /// What is asked for: by a flag, else by the arbiter, by handle, else by the disk's name alone.
+    fn intent(&self, volume: &VolumeSample) -> Option<Intent> {
         let identity = &volume.identity;
         let cloud = identity.google.as_ref().and_then(|google| google.device_name.as_ref());
-        let asked = cloud.and_then(|name| self.policy.read_ahead.get(name));
+        let flags = &self.policy.read_ahead;
+        let by_flag = cloud.and_then(|name| flags.get(name)).or_else(|| flags.get(&identity.name));
+        by_flag.copied().or_else(|| {
+            let asked = self.asked.as_ref()?.borrow();
+            if let Some(handle) = self.handles.get(&identity.name) {
+                return asked.get(handle).copied();
+            }
+            let is_named = |handle: &str| {
+                DiskHandle::parse(handle).is_some_and(|handle| Some(&handle.device_name()) == cloud)
+            };
+            asked.iter().find(|(handle, _)| is_named(handle)).map(|(_, intent)| *intent)
+        })
+    }
+
+    fn case(&self, volume: &VolumeSample, was_as_asked: bool) -> Case {
+        let identity = &volume.identity;
         Case {
-            intent: asked.or_else(|| self.policy.read_ahead.get(&identity.name)).copied(),
+            intent: self.intent(volume),
             actual_kib: volume.read_ahead_kb,
             logical_sector_bytes: identity.logical_sector_bytes,
             is_persistent_disk: is_persistent(volume),

@@ -9,6 +9,9 @@ mod tests;
 /// Longest identifier that is believed: names in Kubernetes have at most 253 bytes, handles of other drivers more.
 const TEXT_BYTES_MAX: usize = 1_024;
 
+/// Google's driver for Persistent Disk and Hyperdisk.
+pub const DRIVER: &str = "pd.csi.storage.gke.io";
+
 /// What kubelet uses a mount for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MountRole {

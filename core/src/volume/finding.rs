@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Mib;
+use super::tune::Spared;
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -196,6 +197,29 @@ findings! {
     /// The kernel's own.
     ReadAheadDefault { actual_kib: u64, advised_kib: u64 } = "read-ahead-default", Note,
         "{actual_kib} KiB, the kernel's default: one sequential reader gets about 100 MiB/s at a latency of 2 ms", hint "read_ahead_kb={advised_kib} in the mount options, if files are read from beginning to end";
+
+    // Read-ahead that the agent sets, or leaves.
+    /// Done.
+    ReadAheadSet { kib: u64, original_kib: u64 } = "read-ahead-set", Note,
+        "this agent has set {kib} KiB; {original_kib} were there before and come back when it ends", hint "files that are open already keep what they had";
+    /// Not to be touched.
+    ReadAheadLeftAlone { why: Spared } = "read-ahead-left-alone", Note,
+        "read-ahead is left as it is: {why}", hint "set it by hand if you know better; where files are mapped, let the program prefetch whole files";
+    /// The kernel made something else of it.
+    ReadAheadNotTaken { kib: u64, actual_kib: u64 } = "read-ahead-not-taken", Warning,
+        "{kib} KiB were written and {actual_kib} are in force; it is not tried again", hint "look who else sets it; the kernel keeps whole pages";
+    /// It could not be written.
+    ReadAheadNotWritten { kib: u64, why: String } = "read-ahead-not-written", Warning,
+        "{kib} KiB could not be set: {why}; it is not tried again", hint "give the agent the host's /sys writable and CAP_SYS_ADMIN, or run it with --set-read-ahead observe";
+    /// Two set it in turns.
+    ReadAheadFought { times: u32 } = "read-ahead-fought", Warning,
+        "read-ahead was set {times} times and somebody set it back; it is left to them", hint "look for tuning scripts and udev rules on the node";
+    /// It helped.
+    ReadAheadStepKept { from_kib: u64, kib: u64, from: Mib, to: Mib } = "read-ahead-step-kept", Note,
+        "{kib} KiB instead of {from_kib} made loads faster, {to} instead of {from}, and stay", hint "";
+    /// It did not.
+    ReadAheadStepUndone { from_kib: u64, kib: u64, from: Mib, to: Mib, bytes_percent: u64 } = "read-ahead-step-undone", Note,
+        "{kib} KiB instead of {from_kib} gave {to} instead of {from} and read {bytes_percent} % of the bytes, so {from_kib} are set again", hint "";
 
     // Who is the bottleneck.
     /// All disks of the machine together.

@@ -1,7 +1,9 @@
 //! Read-ahead as it ought to be and as it is: whether what was asked for was set, and if not, why.
 //!
-//! Nothing is changed here or anywhere: Sluice observes. What was asked for is in the mount options of a
+//! Nothing is changed here ([`tune`](super::tune) decides on that). What was asked for is in the mount options of a
 //! PersistentVolume, which the driver takes off the mount command, so that no mount shows them.
+
+use std::collections::BTreeMap;
 
 use super::Finding;
 
@@ -25,6 +27,9 @@ const DRIVER_SECTOR_BYTES: u64 = 512;
 
 /// The mount option by which a PersistentVolume asks for read-ahead.
 const OPTION: &str = "read_ahead_kb";
+
+/// What PersistentVolumes ask for, by the handle of the disk.
+pub type Asked = BTreeMap<String, Intent>;
 
 /// A read-ahead that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,6 +28,7 @@ fn judge(root: &Path, disks: &[(&str, u64)]) -> VolumeJudge {
         read_ahead: intents.collect(),
         node_limit: None,
         kubelet_root: KUBELET_ROOT.into(),
+        ..VolumePolicy::default()
     };
     let mounts: Option<MountTableSample> = MountSensor::new(root).sample().ok();
     VolumeJudge::new(root, &policy, reading(mounts), reading(None::<PressureSample>))

@@ -116,6 +116,7 @@ fn judge_of(disk: &str, asked_kib: u64) -> VolumeJudge {
         read_ahead: [(disk.to_owned(), Intent { asked_kib })].into(),
         node_limit: None,
         kubelet_root: KUBELET_ROOT.into(),
+        ..VolumePolicy::default()
     };
     let mounts = nothing::<MountTableSample>();
     VolumeJudge::new(Path::new("/"), &policy, mounts, nothing::<PressureSample>())
