@@ -104,6 +104,12 @@ impl Workers for Fake {
         self.note(|asked| asked.registered.push(request.into_inner()));
         Ok(Response::new(pb::RegisterResponse { node: "a".to_owned() }))
     }
+    async fn register_pod(
+        &self,
+        _: Request<pb::RegisterPodRequest>,
+    ) -> Answer<pb::RegisterPodResponse> {
+        Err(Status::unimplemented("not here"))
+    }
 }
 
 #[tonic::async_trait]
