@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod checker;
+mod device;
 mod fault;
 mod gang;
 mod launcher;

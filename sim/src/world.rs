@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_core::arbiter::{Arbiter, Config, Input, Output, Reply};
+use sluice_core::arbiter::{Arbiter, Config, Faults, Input, Output, Reply};
 use sluice_core::checkpoint::CheckpointScan;
 use sluice_core::drain::Drain;
 use sluice_core::id::{DeviceId, DrainId, NodeName, WorkerId, WorkloadName};
@@ -13,6 +13,7 @@ use sluice_core::protocol::{DrainEvent, NodeReport, Order};
 use sluice_core::unit::Time;
 use sluice_core::workload::Workload;
 
+use crate::device;
 use crate::gang::{Directory, Gang, Program};
 use crate::launcher::{Launcher, Stage};
 use crate::node::Node;
@@ -101,6 +102,7 @@ pub(crate) struct World {
     pub(crate) epoch: u64,
     stored_workloads: BTreeMap<WorkloadName, Workload>,
     stored_drains: BTreeMap<DrainId, Drain>,
+    stored_faults: Faults,
     pub(crate) nodes: BTreeMap<NodeName, Node>,
     pub(crate) connected: BTreeSet<NodeName>,
     /// Nodes cut off from the arbiter.
@@ -125,6 +127,7 @@ impl World {
             epoch: 0,
             stored_workloads: BTreeMap::new(),
             stored_drains: BTreeMap::new(),
+            stored_faults: Faults::default(),
             nodes: nodes.iter().map(|n| (n.clone(), Node::new(n, devices))).collect(),
             connected: BTreeSet::new(),
             partitioned: BTreeSet::new(),
@@ -162,7 +165,9 @@ impl World {
         let config = Config { epoch: self.epoch, ..self.config.clone() };
         let workloads = self.stored_workloads.values().cloned().collect();
         let drains = self.stored_drains.values().cloned().collect();
-        self.arbiter = Some(Arbiter::new(Time(self.now), config, workloads, drains, None));
+        let mut arbiter = Arbiter::new(Time(self.now), config, workloads, drains, None);
+        arbiter.take_up_faults(self.stored_faults.clone());
+        self.arbiter = Some(arbiter);
         self.arbiter_wakes_at = self.now;
         self.arbiter_dies_in = None;
     }
@@ -332,7 +337,9 @@ impl World {
                 Output::SaveWorkload(_)
                 | Output::SaveDrain(_)
                 | Output::ForgetWorkload(_)
-                | Output::ForgetDrain(_) => {}
+                | Output::ForgetDrain(_)
+                | Output::SaveNodeFaults(_)
+                | Output::SaveWave => {}
             }
         }
         reply
@@ -349,6 +356,9 @@ impl World {
             }
             Output::ForgetWorkload(name) => drop(self.stored_workloads.remove(name)),
             Output::ForgetDrain(id) => drop(self.stored_drains.remove(id)),
+            Output::SaveNodeFaults(_) | Output::SaveWave => {
+                device::store(&mut self.stored_faults, arbiter, output);
+            }
             Output::Decided(_) | Output::Send { .. } | Output::Reply(_) | Output::WakeAt(_) => {}
         }
     }

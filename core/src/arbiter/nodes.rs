@@ -17,8 +17,8 @@ const NODE_FORGOTTEN_MS: u64 = 3_600_000;
 impl Arbiter {
     pub(super) fn agent_connected(&mut self, name: &NodeName) {
         // It counts from its first report on: until then nothing is known of what it has.
-        let now = self.now;
-        self.nodes.entry(name.clone()).or_insert_with(|| Node::new(now));
+        let (now, joined_at) = (self.now, self.joined_at(name));
+        self.nodes.entry(name.clone()).or_insert_with(|| Node::new(now, joined_at));
     }
 
     /// The node has said what it has.
@@ -29,6 +29,7 @@ impl Arbiter {
         node.since = now;
         self.touched_nodes.insert(name.clone());
         self.node_decided(name, Reason::NodeConnected);
+        self.outputs.push(Output::SaveWave);
         self.awaited.remove(name);
         self.resend_orders(name);
         let ended =
@@ -85,7 +86,7 @@ impl Arbiter {
         node.workers.extend(report.workers.clone());
         self.dirty = true;
         self.touched_nodes.insert(name.clone());
-        self.note_faults(name, &failed_before);
+        self.note_faults(name, failed_before);
         for (worker, reason) in faults {
             self.decided(DecisionKind::Workload, Some(&worker), reason);
         }
@@ -275,8 +276,11 @@ impl Arbiter {
             .collect();
         for name in old {
             self.nodes.remove(&name);
-            self.failing.remove(&name);
+            self.forget_faults(&name);
             self.touched_nodes.insert(name);
+        }
+        for name in self.lost_since(NODE_FORGOTTEN_MS) {
+            self.forget_faults(&name);
         }
     }
 
@@ -334,10 +338,11 @@ fn new_faults(
 }
 
 impl Node {
-    fn new(now: crate::unit::Time) -> Self {
+    fn new(now: crate::unit::Time, joined_at: crate::unit::Time) -> Self {
         Self {
             connected: false,
             since: now,
+            joined_at,
             labels: Default::default(),
             devices: Default::default(),
             workers: Default::default(),

@@ -289,6 +289,7 @@ impl Arbiter {
         let config = &self.config;
         let mut due: Vec<Time> = Vec::new();
         due.extend(self.retry_at);
+        due.extend(self.wave_due());
         if self.dirty {
             due.push(self.now.plus_ms(1));
         }
