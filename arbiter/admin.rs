@@ -16,7 +16,7 @@ use sluice::wire::admin::changes;
 use sluice::wire::error::refusal;
 use sluice::wire::pb::admin_server;
 use sluice::wire::{PROTOCOL, WireError, field, pb};
-use sluice_core::arbiter::{Arbiter, Input, Reply};
+use sluice_core::arbiter::{Arbiter, Input, REHEARSAL_MS_MAX, Reply};
 use sluice_core::id::WorkloadName;
 use sluice_core::reason::Reason;
 use sluice_core::workload::{Exit, Phase, RANKS_MAX, WorkloadSpec};
@@ -208,7 +208,12 @@ impl admin_server::Admin for AdminService {
     ) -> Answer<pb::RehearseResponse> {
         let request = request.into_inner();
         let workload = field::name("name", &request.name)?;
-        let input = Input::Rehearse { workload, deadline_ms: request.deadline_ms };
+        let deadline_ms = request.deadline_ms;
+        if deadline_ms > REHEARSAL_MS_MAX {
+            let expected = format!("at most {REHEARSAL_MS_MAX}");
+            return Err(WireError::new("deadline_ms", deadline_ms, expected).into());
+        }
+        let input = Input::Rehearse { workload, deadline_ms };
         let answer = |_: &View<'_>, reply: Option<Reply>| match reply {
             Some(Reply::Rehearsing(Ok(id))) => {
                 Ok(pb::RehearseResponse { drain_id: id.to_string() })

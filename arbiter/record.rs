@@ -64,9 +64,12 @@ impl Recorder {
     }
 
     /// Before a step: takes down the input, and the state where a file is to begin.
-    pub(crate) fn begin(&mut self, arbiter: &Arbiter, now: Time, input: &Input) {
+    pub(crate) fn begin(&mut self, arbiter: &mut Arbiter, now: Time, input: &Input) {
         if self.has_gap || self.is_full.swap(false, Ordering::Relaxed) {
             self.has_gap = !self.hand_over(Entry::Start(Box::new(arbiter.snapshot())));
+            if !self.has_gap {
+                arbiter.look_at_all();
+            }
         }
         self.step = (!self.has_gap).then(|| (now, input.clone()));
     }

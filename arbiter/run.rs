@@ -225,7 +225,7 @@ impl Engine {
     fn step(&mut self, input: Input, effects: &mut Effects) -> Option<Reply> {
         let now = self.clock.now();
         if let Some(recorder) = &mut self.recorder {
-            recorder.begin(&self.arbiter, now, &input);
+            recorder.begin(&mut self.arbiter, now, &input);
         }
         effects.note_input(&input);
         let started = Instant::now();

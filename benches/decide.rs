@@ -6,43 +6,29 @@
 
 #![forbid(unsafe_code)]
 
+mod full;
+mod report;
 mod world;
 mod yardstick;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use sluice_core::kueue::model::{BorrowWithinCohort, Preemption, PreemptionPolicy};
+use full::{Nodes, QUEUES, RUNNING, SHAPES, SIZE, WAITING, queues, shape_of};
+use report::{Stopwatch, Times};
 use sluice_core::kueue::name::WorkloadKey;
 use sluice_core::kueue::tas::Node;
 use sluice_core::kueue::workload::{TopologyMode, Workload};
 use sluice_core::scheduler::{Policy, Scheduler, Standing, Verdict};
-use world::{LEVELS, Size, pending, placed, queue};
+use world::{LEVELS, pending, placed};
 use yardstick::yardstick;
 
-const SIZE: Size = Size { nodes: 65_536, nodes_per_rack: 64, racks_per_block: 16 };
-const QUEUES: usize = 1_000;
-const COHORTS: usize = 10;
-const RUNNING: usize = 48_000;
-const WAITING: usize = 2_000;
 /// Rounds of the changes in [`Driver::round`].
 const ROUNDS: usize = 225;
 /// Times that everybody is looked at.
 const LOOKS: usize = 21;
-
-/// Pods and GPUs per pod; on 100 workloads come 32, 50 and 18.
-const SHAPES: [(u32, i64); 3] = [(2, 8), (1, 8), (1, 4)];
-
-fn shape_of(index: usize) -> usize {
-    match index * 37 % 100 {
-        ..32 => 0,
-        32..82 => 1,
-        _ => 2,
-    }
-}
 
 fn workload(name: &str, queue: usize, priority: i32, shape: usize) -> Workload {
     let mode = match shape {
@@ -52,65 +38,10 @@ fn workload(name: &str, queue: usize, priority: i32, shape: usize) -> Workload {
     pending(name, &format!("queue-{queue:03}"), priority, SHAPES[shape], mode)
 }
 
-/// Hands out nodes: pairs of neighbours from all over the cluster, then their halves.
-struct Nodes {
-    pairs: usize,
-    single: Option<usize>,
-    half: Option<usize>,
-}
-
-impl Nodes {
-    fn pair(&mut self) -> usize {
-        self.pairs += 1;
-        self.pairs * 20_011 % (SIZE.nodes / 2) * 2
-    }
-
-    fn single(&mut self) -> usize {
-        self.single.take().unwrap_or_else(|| {
-            let pair = self.pair();
-            self.single = Some(pair + 1);
-            pair
-        })
-    }
-
-    fn take(&mut self, shape: usize) -> Vec<usize> {
-        match shape {
-            0 => {
-                let pair = self.pair();
-                vec![pair, pair + 1]
-            }
-            1 => vec![self.single()],
-            _ => vec![self.half.take().unwrap_or_else(|| {
-                let node = self.single();
-                self.half = Some(node);
-                node
-            })],
-        }
-    }
-}
-
-/// Each queue has a little more or less than its share in use; together they have 3 GPUs left per cohort.
+/// What [`full`] describes, as the scheduler knows it.
 fn cluster(policy: Policy) -> Scheduler {
-    let preemption = Preemption {
-        within_queue: PreemptionPolicy::LowerPriority,
-        reclaim_within_cohort: PreemptionPolicy::LowerPriority,
-        borrow_within_cohort: BorrowWithinCohort::LowerPriority { max_priority: None },
-    };
-    let cohort_of = |queue: usize| queue % COHORTS;
-    let mut used = [0_i64; COHORTS];
-    for index in 0..RUNNING {
-        let (pods, gpus) = SHAPES[shape_of(index)];
-        used[cohort_of(index % QUEUES)] += i64::from(pods) * gpus;
-    }
-    let members = i64::try_from(QUEUES / COHORTS).expect("some hundred");
-    let queues = (0..QUEUES).map(|index| {
-        let cohort = cohort_of(index);
-        let share = used[cohort] / members;
-        let rest = if index < COHORTS { used[cohort] % members + 3 } else { 0 };
-        queue(&format!("queue-{index:03}"), &format!("cohort-{cohort}"), share + rest, preemption)
-    });
-    let mut scheduler = Scheduler::new(SIZE.setup(queues.collect()), policy);
-    let mut nodes = Nodes { pairs: 0, single: None, half: None };
+    let mut scheduler = Scheduler::new(SIZE.setup(queues()), policy);
+    let mut nodes = Nodes::default();
     for index in 0..RUNNING {
         let shape = shape_of(index);
         let waiting = workload(&format!("job-{index:05}"), index % QUEUES, 0, shape);
@@ -136,7 +67,7 @@ struct Driver {
     running: VecDeque<WorkloadKey>,
     now_ms: u64,
     steps: usize,
-    took: BTreeMap<&'static str, Vec<Duration>>,
+    took: Times,
 }
 
 impl Driver {
@@ -148,7 +79,7 @@ impl Driver {
             running: running.collect(),
             now_ms: 1_000_000_000,
             steps: 0,
-            took: BTreeMap::new(),
+            took: Times::default(),
         };
         let verdicts = driver.scheduler.decide(driver.now_ms, &standing);
         let waits = verdicts.iter().filter(|v| matches!(v, Verdict::Wait { .. })).count();
@@ -159,10 +90,10 @@ impl Driver {
     /// One change, and what is decided then.
     fn change(&mut self, kind: &'static str, change: impl FnOnce(&mut Scheduler)) -> Vec<Verdict> {
         self.now_ms += 1_000;
-        let start = Instant::now();
+        let watch = Stopwatch::start();
         change(&mut self.scheduler);
         let verdicts = self.scheduler.decide(self.now_ms, &standing);
-        self.took.entry(kind).or_default().push(start.elapsed());
+        self.took.note(kind, watch.elapsed());
         for verdict in &verdicts {
             if let Verdict::Admit { workload, .. } = verdict {
                 self.running.push_back(workload.clone());
@@ -240,10 +171,10 @@ impl Driver {
         let mut took: Vec<u128> = (0..LOOKS)
             .map(|_| {
                 self.now_ms += 1_000;
-                let start = Instant::now();
+                let watch = Stopwatch::start();
                 self.scheduler.wake_all();
                 black_box(self.scheduler.decide(self.now_ms, &standing));
-                start.elapsed().as_micros()
+                watch.elapsed().as_micros()
             })
             .collect();
         took.sort_unstable();
@@ -253,30 +184,17 @@ impl Driver {
             took[LOOKS - 1]
         );
     }
-
-    fn report(&self, title: &str) {
-        println!("{title}, in microseconds:");
-        println!("{:<34} {:>6} {:>8} {:>8} {:>8}", "", "count", "p50", "p99", "max");
-        let all: Vec<Duration> = self.took.values().flatten().copied().collect();
-        let kinds = self.took.iter().map(|(kind, took)| (*kind, took));
-        for (kind, took) in kinds.chain([("all of them", &all)]) {
-            let mut took: Vec<u128> = took.iter().map(Duration::as_micros).collect();
-            took.sort_unstable();
-            let at = |percent: usize| took[(took.len() - 1) * percent / 100];
-            println!("{kind:<34} {:>6} {:>8} {:>8} {:>8}", took.len(), at(50), at(99), at(100));
-        }
-    }
 }
 
 fn decisions(criterion: &mut Criterion) {
     for (name, policy) in [("sluice", Policy::sluice()), ("compat", Policy::compat())] {
         let mut driver = Driver::new(policy);
         driver.round();
-        driver.took.clear();
+        driver.took = Times::default();
         for _ in 0..ROUNDS {
             driver.round();
         }
-        driver.report(&format!("changes under policy {name}"));
+        driver.took.print(&format!("changes under policy {name}"));
         driver.look_at_all();
         criterion.bench_function(&format!("a round of ten changes, {name}"), |bencher| {
             bencher.iter(|| driver.round());

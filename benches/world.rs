@@ -17,7 +17,7 @@ use sluice_core::kueue::workload::{
 };
 
 pub(crate) const LEVELS: [&str; 3] = ["cloud/block", "cloud/rack", "kubernetes.io/hostname"];
-const GPU: &str = "nvidia.com/gpu";
+pub(crate) const GPU: &str = "nvidia.com/gpu";
 
 /// Sizes of a cluster.
 #[derive(Clone, Copy)]

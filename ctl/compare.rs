@@ -80,7 +80,7 @@ const GANG: (&str, Training) = (
 /// Runs `sluice compare`.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// Numbers that no training can have; standard output cannot be written.
 pub(crate) fn run(global: &Global, args: &CompareArgs) -> Result<(), Failure> {
     let ms = |span: Duration| u64::try_from(span.as_millis()).expect("a week at most");
     let trainings = match args.devices.zip(args.save_interval) {
@@ -95,6 +95,7 @@ pub(crate) fn run(global: &Global, args: &CompareArgs) -> Result<(), Failure> {
                 grace_ms: ms(args.grace),
                 deadline_ms: ms(args.deadline),
             };
+            check(&training)?;
             vec![("As given", training)]
         }
     };
@@ -105,6 +106,21 @@ pub(crate) fn run(global: &Global, args: &CompareArgs) -> Result<(), Failure> {
     }
     let texts: Vec<String> = trainings.iter().map(|(title, t)| as_table(title, t)).collect();
     output::print(global.color, &texts.join("\n"))
+}
+
+/// Who saves longer than the time between two saves never trains: every figure would be nonsense.
+fn check(training: &Training) -> Result<(), Failure> {
+    let Training { step_ms, save_ms, save_interval_ms, .. } = training;
+    let needed_ms = step_ms.saturating_add(*save_ms);
+    if needed_ms <= *save_interval_ms {
+        return Ok(());
+    }
+    let message = format!(
+        "--save-interval is {} but must be at least a step and a save, {}",
+        span(*save_interval_ms),
+        span(needed_ms)
+    );
+    Err(Failure::usage(message).hint("it is the time from one periodic checkpoint to the next"))
 }
 
 fn as_table(title: &str, training: &Training) -> String {

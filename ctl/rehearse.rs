@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use sluice::wire::pb;
+use sluice_core::arbiter::REHEARSAL_MS_MAX;
 use sluice_core::id::WorkloadName;
 use tokio::time::sleep;
 
@@ -37,8 +38,16 @@ pub(crate) struct RehearseArgs {
     #[arg(value_name = "NAME")]
     name: WorkloadName,
     /// How long to wait for the checkpoint. Without it: the arbiter's default for drains.
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "SPAN", value_parser = parse_deadline)]
     deadline: Option<Duration>,
+}
+
+fn parse_deadline(text: &str) -> Result<Duration, String> {
+    let span = parse_span(text)?;
+    if span > Duration::from_millis(REHEARSAL_MS_MAX) {
+        return Err("expected at most 1h: nobody can have the devices while it is tried".to_owned());
+    }
+    Ok(span)
 }
 
 /// Runs `sluice rehearse`.

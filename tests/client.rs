@@ -148,6 +148,24 @@ fn worker_that_says_it_could_not_save_goes_on() {
     trainer.wait(&cluster, "goes on", 1);
 }
 
+/// It ends of itself while it is asked: without a checkpoint for the drain its exit is what it says.
+#[test]
+fn worker_that_is_done_while_it_is_asked_has_succeeded_and_is_not_started_again() {
+    let mut cluster = Setup::nodes(&[("n1", 1)]).start();
+    let trainer = Plain::start(&mut cluster, "", "--client is-done");
+    wait_for_client(&cluster);
+    cluster.serve("serve", 1, "");
+    trainer.wait(&cluster, "is done", 1);
+    cluster.wait_phase("train", Phase::Succeeded);
+    let launcher = cluster.launcher("train", 0);
+    let status = crate::process::wait_for("the launcher to leave", || launcher.exited());
+    assert_eq!(status.code(), Some(0), "{}", cluster.launcher("train", 0).tail());
+    let drain = cluster.drain_of("train").expect("a drain");
+    assert!(!has_been(&drain, DrainState::Releasing), "{}", story(&drain));
+    cluster.wait_phase("serve", Phase::Running);
+    assert_eq!(trainer.steps("started"), [0]);
+}
+
 /// S17: in evaluation for longer than anybody waits for a sign; its next periodic checkpoint is the one that counts.
 #[test]
 fn worker_that_does_not_heed_is_waited_for_at_its_next_periodic_checkpoint() {

@@ -209,7 +209,7 @@ fn a_gap_is_followed_by_a_new_start() {
         Recorder { sender, writer, is_full: is_full.clone(), has_gap: true, step: None };
     // Room for a start and one step: the second step is lost.
     for now in [10, 20, 30] {
-        recorder.begin(&arbiter, Time(now), &Input::Tick);
+        recorder.begin(&mut arbiter, Time(now), &Input::Tick);
         let outputs = arbiter.step(Time(now), Input::Tick);
         recorder.end(&arbiter, &outputs);
     }

@@ -20,8 +20,10 @@ mod messages;
 mod nodes;
 mod overtake;
 mod rehearse;
+mod review;
 mod schedule;
 mod snapshot;
+mod stock;
 mod submit;
 mod sync;
 #[cfg(test)]
@@ -29,6 +31,7 @@ mod tests;
 mod usage;
 mod view;
 mod waits;
+mod watchlist;
 mod wave;
 mod weigh;
 
@@ -45,11 +48,15 @@ use crate::scheduler::{Policy, Rules, Scheduler};
 use crate::unit::Time;
 use crate::workload::Workload;
 use engine::Holders;
+use review::Review;
+use stock::Stock;
+use watchlist::Watchlist;
 
 pub use explain::{
     Change, Explanation, FlavorTried, QuotaLevel, Remedy, TOPOLOGY_FORMS, WHAT_IF_FORMS,
 };
 pub use messages::{Decision, DecisionKind, Input, Output, Reply};
+pub use rehearse::REHEARSAL_MS_MAX;
 pub use snapshot::Snapshot;
 pub use usage::QueueUsage;
 pub use wave::{Faults, NodeFaults};
@@ -156,6 +163,12 @@ pub struct Arbiter {
     scheduler: Scheduler,
     /// Who holds which devices.
     holders: Holders,
+    /// Follows from `nodes` and `holders`.
+    stock: Stock,
+    /// Follows from `workloads`.
+    watchlist: Watchlist,
+    /// Nodes whose agents are not connected. Follows from `nodes`.
+    silent: BTreeSet<NodeName>,
     /// What every node has plenty of.
     unlimited: Requests,
     /// Workloads about which the scheduler has not been told all.
@@ -182,6 +195,8 @@ pub struct Arbiter {
     known_before: usize,
     /// Something changed that may let a workload in.
     dirty: bool,
+    /// Who is to be looked at though nothing that concerns them has changed.
+    review: Review,
     outputs: Vec<Output>,
 }
 
@@ -211,6 +226,9 @@ impl Arbiter {
             drains: drains.into_iter().map(|d| (d.id.clone(), d)).collect(),
             scheduler,
             holders: Holders::default(),
+            stock: Stock::default(),
+            watchlist: Watchlist::default(),
+            silent: BTreeSet::new(),
             unlimited,
             touched: BTreeSet::new(),
             touched_nodes: BTreeSet::new(),
@@ -225,6 +243,7 @@ impl Arbiter {
             recalled: BTreeMap::new(),
             known_before: 0,
             dirty: true,
+            review: Review::of_all(),
             outputs: Vec::new(),
         };
         arbiter.recover();
@@ -268,10 +287,12 @@ impl Arbiter {
 
     fn save_workload(&mut self, name: &WorkloadName) {
         self.touched.insert(name.clone());
+        self.watch(name);
         self.outputs.push(Output::SaveWorkload(name.clone()));
     }
 
     fn save_drain(&mut self, id: &DrainId) {
+        self.touched.extend(self.drains.get(id).map(|drain| drain.victim.clone()));
         self.outputs.push(Output::SaveDrain(id.clone()));
     }
 

@@ -41,7 +41,7 @@ pub use explain::{
     Change, ChangeError, Decider, Explanation, FlavorsTried, KueueRule, Outcome, QuotaRow, Remedy,
     Waiting,
 };
-use groups::Groups;
+use groups::{Changes, Groups};
 pub use holds::Hold;
 pub use outlook::Outlook;
 pub use policy::{Policy, Rule, Rules};
@@ -72,6 +72,8 @@ pub struct Scheduler {
     preempted: BTreeMap<WorkloadKey, Option<u64>>,
     /// Queues about which something is new.
     news: BTreeSet<QueueName>,
+    /// What else is new, for whomever it concerns.
+    changes: Changes,
     /// When to look at a workload again though nothing happens.
     due_ms: BTreeMap<WorkloadKey, u64>,
 }
@@ -101,6 +103,7 @@ impl Scheduler {
             holds: BTreeMap::new(),
             preempted: BTreeMap::new(),
             news: BTreeSet::new(),
+            changes: Changes::default(),
             due_ms: BTreeMap::new(),
         }
     }
@@ -194,12 +197,39 @@ impl Scheduler {
         self.wake_group_of(&queue);
     }
 
-    /// Something changed that may help anybody: nodes, health.
+    /// `key`, which could not be taken from where it runs, can be now.
+    pub fn may_leave(&mut self, key: &WorkloadKey) {
+        self.wake(key);
+    }
+
+    /// Everybody is looked at again.
     pub fn wake_all(&mut self) {
         for (name, queue) in &mut self.queues {
             queue.wake();
             self.news.insert(name.clone());
         }
+    }
+
+    /// Who waits in the next `count` queues after `after` is looked at again; queues are in order of their names, and
+    /// after the last comes the first. Returns the last of these queues.
+    pub fn wake_next(&mut self, after: Option<&QueueName>, count: usize) -> Option<QueueName> {
+        let waiting = self.queues.iter().filter(|(_, queue)| !queue.is_empty());
+        let waiting = waiting.map(|(name, _)| name);
+        let is_later = |name: &&QueueName| after.is_none_or(|after| *name > after);
+        let (later, earlier): (Vec<_>, Vec<_>) = waiting.partition(is_later);
+        let names: Vec<QueueName> = later.into_iter().chain(earlier).take(count).cloned().collect();
+        for name in &names {
+            self.queues.get_mut(name).into_iter().for_each(PendingQueue::wake);
+        }
+        let last = names.last().cloned();
+        self.news.extend(names);
+        last
+    }
+
+    /// Queues in which somebody waits.
+    #[must_use]
+    pub fn waiting_queues(&self) -> usize {
+        self.queues.values().filter(|queue| !queue.is_empty()).count()
     }
 
     /// Decides until nothing more can be decided.
@@ -212,11 +242,13 @@ impl Scheduler {
         standing: &dyn Fn(&Workload, &Workload) -> Standing,
     ) -> Vec<Verdict> {
         self.wake_due(now_ms);
+        self.wake_the_concerned();
         let mut verdicts = Vec::new();
         self.settle_holds(now_ms, &mut verdicts);
         let mut seen = BTreeSet::new();
         let mut aside = BTreeSet::new();
         for _ in 0..CYCLES_MAX {
+            self.wake_the_concerned();
             let heads = self.pop_heads();
             let has_new =
                 heads.iter().filter(|head| seen.insert(head.workload.key.clone())).count();

@@ -199,11 +199,13 @@ impl RunArgs {
             Some(name) => name.to_string(),
             None => command::workload_name(&program, &mut fastrand::Rng::new()),
         };
+        let remote_dir = self.checkpoint_remote.as_deref().map(remote_dir).transpose()?;
+        check_remote(checkpoint_dir.as_deref(), remote_dir.as_deref())?;
         let (format, checkpoint_rules) = rules(
             self.checkpoint_format,
             self.checkpoint_glob,
             self.checkpoint_marker,
-            self.checkpoint_remote.as_deref(),
+            remote_dir.unwrap_or_default(),
         )?;
         let spec = pb::WorkloadSpec {
             name,
@@ -266,17 +268,41 @@ fn rules(
     format: CheckpointFormat,
     glob: Option<String>,
     marker: Option<String>,
-    remote: Option<&Path>,
+    remote_dir: String,
 ) -> Result<(CheckpointFormat, Option<pb::CheckpointRules>), Failure> {
-    let is_globbed = glob.is_some() && format == CheckpointFormat::Auto;
-    let format = if is_globbed { CheckpointFormat::Generic } else { format };
-    let remote_dir = remote.map(remote_dir).transpose()?.unwrap_or_default();
+    let format = match (format, &glob) {
+        (CheckpointFormat::Auto, Some(_)) => CheckpointFormat::Generic,
+        (CheckpointFormat::Generic, _) | (_, None) => format,
+        (other, Some(glob)) => {
+            let value = clap::ValueEnum::to_possible_value(&other);
+            let named = value.as_ref().map_or("?", |v| v.get_name());
+            let message = format!(
+                "--checkpoint-glob {glob:?} goes only with --checkpoint-format generic, not {named}"
+            );
+            return Err(Failure::usage(message)
+                .hint("leave one of the two out: a framework's format knows its own names"));
+        }
+    };
     let (glob, marker) = (glob.unwrap_or_default(), marker.unwrap_or_default());
     let rules = pb::CheckpointRules { glob, marker, remote_dir };
     let core = wire::format(format.wire().into());
     let checked = core.and_then(|core| wire::rules(Some(&rules), core));
     checked.map_err(|wrong| Failure::usage(format!("checkpoints cannot be told: {wrong}")))?;
     Ok((format, (rules != pb::CheckpointRules::default()).then_some(rules)))
+}
+
+/// A second look at the same place would confirm every checkpoint at once.
+fn check_remote(dir: Option<&str>, remote: Option<&str>) -> Result<(), Failure> {
+    let real = |path: &str| std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    match dir.zip(remote) {
+        Some((dir, remote)) if real(dir) == real(remote) => {
+            let message = format!("--checkpoint-remote {remote:?} is --checkpoint-dir itself");
+            Err(Failure::usage(message).hint(
+                "give the place where the checkpoints are seen once they are stored, such as another mount of the bucket",
+            ))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// The second look as an absolute path. It need not exist yet: a mount may come later.

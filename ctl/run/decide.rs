@@ -25,7 +25,12 @@ pub(crate) enum Waiting {
         hint: String,
     },
     /// It is over and this launcher has nothing to start any more.
-    Over(String),
+    Over {
+        /// How it ended, and why.
+        why: String,
+        /// It has ended well.
+        has_succeeded: bool,
+    },
 }
 
 /// What to do while the worker of an attempt runs.
@@ -41,8 +46,9 @@ pub(crate) enum Running {
 
 /// Decides for a launcher of `rank` that has started the worker of `last_attempt` (0: none) and waits.
 pub(crate) fn while_waiting(workload: &pb::Workload, rank: u32, last_attempt: u32) -> Waiting {
-    if let Some(over) = over(workload) {
-        return Waiting::Over(over);
+    if let Some(why) = over(workload) {
+        let has_succeeded = workload.phase() == pb::Phase::Succeeded;
+        return Waiting::Over { why, has_succeeded };
     }
     let member = workload.members.iter().find(|m| m.rank == rank);
     let assignment = member.filter(|m| m.exit.is_none()).and_then(|m| m.assignment.as_ref());

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sluice::wire::pb;
+use sluice_core::workload::Exit;
 use tokio::time::{Instant, sleep};
 use tonic::Status;
 
@@ -43,6 +44,8 @@ pub(super) struct Launcher {
     pub(super) signals: Signals,
     /// The last attempt whose worker this launcher has started; 0 before the first.
     pub(super) last_attempt: u32,
+    /// How that worker ended.
+    pub(super) last_exit: Option<Exit>,
 }
 
 /// What comes after a step.
@@ -67,6 +70,7 @@ pub(super) async fn launch(global: &Global, plan: Plan) -> Result<u8, Failure> {
         progress,
         signals,
         last_attempt: 0,
+        last_exit: None,
     };
     if let Next::Leave(status) = launcher.submit_first().await? {
         return Ok(status);
@@ -204,10 +208,9 @@ impl Launcher {
                         None => continue,
                     }
                 }
-                Some(Waiting::Over(why)) => {
+                Some(Waiting::Over { why, has_succeeded }) => {
                     self.progress.done_waiting();
-                    self.progress.error(&why);
-                    return Ok(Next::Leave(EXIT_FAILURE));
+                    return Ok(Next::Leave(self.leave_over(&why, has_succeeded)));
                 }
                 Some(Waiting::Wait { why, hint }) => self.say_waiting(&why, &hint),
                 None => {}
@@ -222,6 +225,21 @@ impl Launcher {
                     self.progress.say(&format!("{signal} is ignored: no worker runs"));
                 }
                 () = sleep(LINE_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// The exit status for a workload that is over. A worker that ended well in the middle of a drain was told to wait:
+    /// whether it was done only shows once no checkpoint came of it.
+    fn leave_over(&mut self, why: &str, has_succeeded: bool) -> u8 {
+        match self.last_exit {
+            Some(exit @ Exit::Code(0)) if has_succeeded => {
+                self.progress.say(why);
+                worker::exit_status(exit)
+            }
+            Some(_) | None => {
+                self.progress.error(why);
+                EXIT_FAILURE
             }
         }
     }

@@ -45,6 +45,7 @@ impl Launcher {
     ) -> Result<Next<()>, Failure> {
         let attempt = start.attempt;
         self.last_attempt = attempt;
+        self.last_exit = None;
         let devices = count(start.devices.len(), "device");
         self.progress.say(&format!(
             "{} starts on node {} with {devices} (start number {attempt})",
@@ -168,6 +169,7 @@ impl Launcher {
         exit: Exit,
         watch: &mut Watch,
     ) -> Result<Next<()>, Failure> {
+        self.last_exit = Some(exit);
         let mut pause = RETRY_PAUSE;
         loop {
             let (status, is_final) = match self.report_exit(attempt, exit).await {

@@ -63,7 +63,7 @@ def main():
     parser.add_argument("--save-steps", type=int, default=1_000_000)
     parser.add_argument("--save-seconds", type=float, default=0.2)
     parser.add_argument("--sparse-bytes", type=int, default=0)
-    parser.add_argument("--client", choices=["no", "good", "lies", "deaf", "fails"], default="no")
+    parser.add_argument("--client", choices=["no", "good", "lies", "deaf", "fails", "is-done"], default="no")
     parser.add_argument("--save-when", default="", help="save once when this file is there")
     parser.add_argument("--ignore-term", action="store_true")
     parser.add_argument("--launcher", action="store_true")
@@ -83,6 +83,8 @@ def main():
         time.sleep(0.1)
         step += 1
         if drain and args.client != "deaf" and drain.step(step):
+            if args.client == "is-done":
+                return log(args, "is done after %d" % step)
             if args.client == "fails":
                 drain.failed(step, OSError("disk full"))
             else:

@@ -1,5 +1,7 @@
 //! Workers that are asked through their files, and askings that nobody seems to heed.
 
+use std::collections::BTreeMap;
+
 use super::{Agent, Hand, Output, Stage};
 use crate::client::{ClientOrder, ClientSeen};
 use crate::drain::Mode;
@@ -155,16 +157,40 @@ impl Agent {
         (hand.mode == Mode::Client && hand.save_intent && at > now).then_some(at)
     }
 
-    /// After a restart: what the worker was told is told again, which changes nothing if it had heard.
+    /// After a restart: what each worker was told last is told again, which changes nothing if it had heard. An order
+    /// that is over is not written anew: a worker that reads it would park for nobody.
     pub(super) fn retell(&mut self) {
-        let asked = self.hands.iter().filter(|(_, h)| h.mode == Mode::Client && h.save_intent);
-        let mut asked: Vec<(bool, Key)> =
-            asked.map(|(key, h)| (h.stage != Stage::Aborted, key.clone())).collect();
-        // Those that were taken back first: the open one has the last word.
-        asked.sort();
-        for (is_open, key) in asked {
-            let order = if is_open { ClientOrder::Save } else { ClientOrder::Continue };
+        let mut last: BTreeMap<WorkerId, (bool, Time, Key, ClientOrder)> = BTreeMap::new();
+        for (key, hand) in &self.hands {
+            let Some(order) = Self::last_word(hand, self.now) else { continue };
+            // The open one has the last word over those that were taken back.
+            let word = (hand.stage.is_open(), hand.stage_since, key.clone(), order);
+            if last.get(&key.1).is_none_or(|known| (known.0, known.1) <= (word.0, word.1)) {
+                last.insert(key.1.clone(), word);
+            }
+        }
+        for (_, _, key, order) in last.into_values() {
             self.tell_client(&key, order);
+        }
+    }
+
+    /// What the worker is to do by this hand; `None` if it was never asked, or is gone with its files.
+    fn last_word(hand: &Hand, now: Time) -> Option<ClientOrder> {
+        let is_left = now.ms_since(hand.stage_since) >= UNPARK_MS;
+        match hand.stage {
+            _ if hand.mode != Mode::Client || !hand.save_intent => None,
+            Stage::Durable | Stage::Failed | Stage::Expired if is_left => {
+                Some(ClientOrder::Continue)
+            }
+            Stage::Prepared
+            | Stage::Watching
+            | Stage::Signalled
+            | Stage::Durable
+            | Stage::Failed
+            | Stage::Expired
+            | Stage::Releasing => Some(ClientOrder::Save),
+            Stage::Aborted => Some(ClientOrder::Continue),
+            Stage::Freed => None,
         }
     }
 

@@ -101,19 +101,6 @@ impl Arbiter {
                 && assignment.devices.iter().all(is_free)
         })
     }
-
-    /// Number of devices of one resource that are usable and nobody's, on all nodes that are connected.
-    pub(super) fn free_count(&self, resource: &ResourceName) -> u64 {
-        let is_free = |node: &NodeName, id: &DeviceId| self.holders.of(node, id).next().is_none();
-        let count = |(name, node): (&NodeName, &super::Node)| {
-            let usable = node.devices.iter().filter(|(id, device)| {
-                let is_usable = matches!(device.health, Health::Healthy | Health::Degraded);
-                device.resource == *resource && is_usable && is_free(name, id)
-            });
-            usable.count() as u64
-        };
-        self.nodes.iter().filter(|(_, node)| node.connected).map(count).sum()
-    }
 }
 
 /// The node of each pod, one after the other.

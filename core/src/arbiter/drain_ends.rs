@@ -3,7 +3,7 @@
 
 use super::drain_steps::AVOID_MS;
 use super::{Arbiter, CLOSED_DRAINS_MAX, Output};
-use crate::drain::{Drain, DrainState};
+use crate::drain::{Drain, DrainState, Mode};
 use crate::id::{DrainId, WorkloadName};
 use crate::kueue::reason::PendingReason;
 use crate::protocol::Verb;
@@ -61,9 +61,11 @@ impl Arbiter {
     /// the victim's workers to be gone. If no more drains are needed, the scheduler finds that out.
     fn go_on_without(&mut self, id: &DrainId) {
         let mut concerned = Vec::new();
-        for (name, workload) in &mut self.workloads {
-            if workload.reservation.as_mut().is_some_and(|r| r.drains.remove(id)) {
-                concerned.push(name.clone());
+        let pending: Vec<WorkloadName> = self.pending().map(|w| w.spec.name.clone()).collect();
+        for name in pending {
+            let reservation = self.workloads.get_mut(&name).and_then(|w| w.reservation.as_mut());
+            if reservation.is_some_and(|r| r.drains.remove(id)) {
+                concerned.push(name);
             }
         }
         for name in concerned {
@@ -79,8 +81,9 @@ impl Arbiter {
         let Some(drain) = self.drains.get(id).filter(|d| d.state.is_open()) else { return };
         let counts_on =
             |w: &&Workload| w.reservation.as_ref().is_some_and(|r| r.drains.contains(id));
-        let mut others = self.workloads.values().filter(counts_on).map(|w| &w.spec.name);
-        if let Some(other) = others.find(|other| *other != beneficiary).cloned() {
+        let others = self.pending().filter(counts_on).map(|w| &w.spec.name);
+        let other = others.into_iter().find(|other| *other != beneficiary).cloned();
+        if let Some(other) = other {
             if let Some(drain) = self.drains.get_mut(id) {
                 drain.beneficiary = Some(other);
                 self.save_drain(id);
@@ -117,6 +120,33 @@ impl Arbiter {
     pub(super) fn has_succeeded_rank(&self, workload: &WorkloadName) -> bool {
         let members = self.workloads.get(workload).into_iter().flat_map(|w| w.members.values());
         members.into_iter().any(|m| m.exit.is_some_and(Exit::is_success))
+    }
+
+    /// True if what was asked through its files has ended well, and left no checkpoint for this drain: nothing that was
+    /// asked makes a worker end, so it was done. A signal may: what its handler's exit means is not known.
+    pub(super) fn has_ended_by_itself(&self, drain: &Drain) -> bool {
+        let Some(workload) = self.workloads.get(&drain.victim) else { return false };
+        let mut exits = workload.members.iter().filter_map(|(rank, m)| Some((*rank, m.exit?)));
+        drain.plan.mode == Mode::Client
+            && drain.was_asked()
+            && workload.members.values().any(|m| m.exit.is_some())
+            && exits.all(|(rank, exit)| {
+                let saved = drain.members.get(&rank).is_some_and(|m| m.durable_step.is_some());
+                exit.is_success() && !saved
+            })
+    }
+
+    /// The gang is done, or about to be: what is left of it goes on to its end.
+    pub(super) fn finished_while_asked(&mut self, id: &DrainId) {
+        let Some(victim) = self.drains.get(id).map(|d| d.victim.clone()) else { return };
+        self.abort_drain(id, Reason::FinishedMeanwhile);
+        let done = self
+            .workloads
+            .get(&victim)
+            .and_then(|w| w.members.iter().find_map(|(rank, m)| Some((*rank, m.exit?))));
+        if let Some((rank, exit)) = done {
+            self.rank_ended(&victim, rank, exit);
+        }
     }
 
     fn has_reported_exit(&self, workload: &WorkloadName) -> bool {

@@ -158,10 +158,13 @@ impl Arbiter {
     }
 
     /// No checkpoint will come from a rank. A signal that did not save is never used again.
-    fn save_failed(&mut self, id: &DrainId, code: String, detail: String) {
+    pub(super) fn save_failed(&mut self, id: &DrainId, code: String, detail: String) {
         let Some(drain) = self.drains.get(id).filter(|d| d.state == DrainState::Saving) else {
             return;
         };
+        if self.has_ended_by_itself(drain) {
+            return self.finished_while_asked(id);
+        }
         if drain.is_rehearsal {
             return self.rehearsal_failed(id, code, detail);
         }
@@ -233,12 +236,17 @@ impl Arbiter {
             drain.history.iter().find(|t| t.state == DrainState::Releasing).map_or(now, |t| t.at);
         let running_since = workload.running_since.unwrap_or(drain.planned_at);
         let is_new = drain.saved_at.is_some_and(|at| at >= drain.planned_at);
-        let ended_itself = drain.plan.save_signal.is_some_and(|s| s.exits_after_save) && is_new;
+        // Whoever parks or ends after its save has not trained since.
+        let stops = drain.plan.mode == Mode::Client
+            || drain.plan.save_signal.is_some_and(|s| s.exits_after_save);
+        let stopped_at = drain.saved_at.filter(|_| stops && is_new).unwrap_or(released_at);
         let unsaved_since = drain.saved_at.unwrap_or(running_since).max(running_since);
-        let lost_ms = if ended_itself { 0 } else { released_at.ms_since(unsaved_since) };
+        let lost_ms = stopped_at.ms_since(unsaved_since);
+        let asked_save_ms = asked_save_ms(drain, workload.profile.save_ms);
+        let idle_ms = now.ms_since(stopped_at).saturating_add(asked_save_ms);
         let account = &mut drain.account;
         account.lost_device_ms = devices.saturating_mul(lost_ms);
-        account.idle_device_ms = devices.saturating_mul(now.ms_since(released_at));
+        account.idle_device_ms = devices.saturating_mul(idle_ms);
         account.saved_device_ms = if is_new {
             account.at_risk_device_ms
         } else {
@@ -276,6 +284,15 @@ impl Arbiter {
         self.save_workload(&victim);
         self.dirty = true;
     }
+}
+
+/// Time in which the devices were held for the save that this drain asked for; 0 if it asked for none, as a periodic
+/// save would have come anyway. The steps before it began were work: no more than `save_ms` counts where that is known.
+fn asked_save_ms(drain: &Drain, save_ms: Option<u64>) -> u64 {
+    let asked = drain.was_asked() && drain.members.values().any(|m| m.signalled);
+    let asked_at = drain.history.iter().rfind(|t| t.state == DrainState::Saving).map(|t| t.at);
+    let waited_ms = drain.saved_at.zip(asked_at).map_or(0, |(saved, at)| saved.ms_since(at));
+    if asked { waited_ms.min(save_ms.unwrap_or(waited_ms)) } else { 0 }
 }
 
 /// The step of which every rank has a complete checkpoint: the lowest of their newest.

@@ -270,7 +270,7 @@ impl Arbiter {
             }
             DrainState::Saving if is_due && !self.is_recovering() && drain.is_rehearsal => {
                 let detail = "no complete checkpoint before the deadline".to_owned();
-                self.rehearsal_failed(id, "deadline-passed".to_owned(), detail);
+                self.save_failed(id, "deadline-passed".to_owned(), detail);
             }
             DrainState::Saving if is_due && !self.is_recovering() => self.deadline_passed(id),
             DrainState::Durable if drain.is_rehearsal => self.check_rehearsal(id),
@@ -294,6 +294,9 @@ impl Arbiter {
     /// A silent node's devices cannot be handed over: its gang is left alone, unless it was told to end.
     pub(super) fn deadline_passed(&mut self, id: &DrainId) {
         let Some(drain) = self.drains.get(id) else { return };
+        if self.has_ended_by_itself(drain) {
+            return self.finished_while_asked(id);
+        }
         if self.has_succeeded_rank(&drain.victim) && !self.is_past_return(drain) {
             // A gang that is about to be done is not started anew.
             return self.abort_drain(id, Reason::FinishedMeanwhile);

@@ -199,6 +199,8 @@ impl Arbiter {
         let mut allocatable: Requests = self.unlimited.clone();
         let mut degraded = Requests::new();
         for (id, device) in &node.devices {
+            // Also where none is left: the resources of a node seldom change, and much is sorted anew when they do.
+            let amount = allocatable.entry(resource_of(&device.resource)).or_insert(0);
             if self.holders.of(name, id).any(|holder| !self.is_counted(holder, name)) {
                 continue;
             }
@@ -210,9 +212,7 @@ impl Arbiter {
                 }
                 Health::Unhealthy | Health::Unknown => false,
             };
-            if is_usable {
-                *allocatable.entry(resource_of(&device.resource)).or_insert(0) += 1;
-            }
+            *amount += i64::from(is_usable);
         }
         let mut labels = node.labels.clone();
         labels.insert(HOSTNAME.to_owned(), name.to_string());

@@ -3,7 +3,6 @@
 use super::{Arbiter, DecisionKind, Output, Reply};
 use crate::id::DrainId;
 use crate::reason::Reason;
-use crate::workload::Phase;
 
 /// The breaker never opens for fewer known nodes: with one or two, half of them is a single machine.
 const BREAKER_NODES_MIN: usize = 3;
@@ -75,9 +74,14 @@ impl Arbiter {
         !self.awaited.is_empty() && self.now.ms_since(self.started_at) < self.config.recovery_ms
     }
 
+    /// After a restart: which agents are not connected.
+    pub(super) fn find_silent(&mut self) {
+        let silent = self.nodes.iter().filter(|(_, node)| !node.connected);
+        self.silent = silent.map(|(name, _)| name.clone()).collect();
+    }
+
     fn silence(&self) -> (u32, u32) {
-        let silent = self.nodes.values().filter(|n| !n.connected).count();
-        let known = self.nodes.len();
+        let (silent, known) = (self.silent.len(), self.nodes.len());
         (u32::try_from(silent).unwrap_or(u32::MAX), u32::try_from(known).unwrap_or(u32::MAX))
     }
 
@@ -98,12 +102,8 @@ impl Arbiter {
 
     /// Tells those who wait that nothing is decided now.
     pub(super) fn tell_pending_of_freeze(&mut self, reason: &Reason) {
-        let pending: Vec<_> = self
-            .workloads
-            .values()
-            .filter(|w| w.phase == Phase::Pending)
-            .map(|w| w.spec.name.clone())
-            .collect();
+        let pending: Vec<_> = self.pending().map(|w| w.spec.name.clone()).collect();
+        self.look_at_all();
         for name in pending {
             self.wait(&name, reason.clone());
         }

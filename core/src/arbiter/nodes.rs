@@ -18,7 +18,10 @@ impl Arbiter {
     pub(super) fn agent_connected(&mut self, name: &NodeName) {
         // It counts from its first report on: until then nothing is known of what it has.
         let (now, joined_at) = (self.now, self.joined_at(name));
-        self.nodes.entry(name.clone()).or_insert_with(|| Node::new(now, joined_at));
+        let node = self.nodes.entry(name.clone()).or_insert_with(|| Node::new(now, joined_at));
+        if !node.connected {
+            self.silent.insert(name.clone());
+        }
     }
 
     /// The node has said what it has.
@@ -27,13 +30,14 @@ impl Arbiter {
         let Some(node) = self.nodes.get_mut(name).filter(|n| !n.connected) else { return };
         node.connected = true;
         node.since = now;
+        self.silent.remove(name);
         self.touched_nodes.insert(name.clone());
         self.node_decided(name, Reason::NodeConnected);
         self.outputs.push(Output::SaveWave);
         self.awaited.remove(name);
         self.resend_orders(name);
-        let ended =
-            self.workloads.values().filter(|w| w.phase.is_finished() && w.device_count() > 0);
+        let here = self.watchlist.on(name).filter_map(|name| self.workloads.get(name));
+        let ended = here.filter(|w| w.phase.is_finished());
         for ended in ended.map(|w| w.spec.name.clone()).collect::<Vec<_>>() {
             self.clear_ended_assignments(&ended);
             self.end_orphans(&ended);
@@ -46,6 +50,8 @@ impl Arbiter {
         if node.connected {
             node.connected = false;
             node.since = now;
+            self.silent.insert(name.clone());
+            self.touched.extend(self.watchlist.on(name).cloned());
             self.touched_nodes.insert(name.clone());
             self.node_decided(name, Reason::NodeSilent { silent_ms: Ms(0) });
         }
@@ -64,6 +70,7 @@ impl Arbiter {
     pub(super) fn node_report(&mut self, name: &NodeName, report: NodeReport) {
         let failed_before = self.failing_on(name);
         let Some(node) = self.nodes.get_mut(name) else { return };
+        let is_same_node = is_as_told(node, &report);
         if report.full {
             node.devices.clear();
             node.labels = report.labels;
@@ -85,7 +92,9 @@ impl Arbiter {
         let faults = new_faults(node, &report.workers);
         node.workers.extend(report.workers.clone());
         self.dirty = true;
-        self.touched_nodes.insert(name.clone());
+        if !is_same_node {
+            self.touched_nodes.insert(name.clone());
+        }
         self.note_faults(name, failed_before);
         for (worker, reason) in faults {
             self.decided(DecisionKind::Workload, Some(&worker), reason);
@@ -214,6 +223,7 @@ impl Arbiter {
         {
             member.vanished_at.get_or_insert(now);
         }
+        self.watch(&id.workload);
         self.clear_ended_assignments(&id.workload);
     }
 
@@ -221,7 +231,8 @@ impl Arbiter {
     fn check_unreported(&mut self, node: &NodeName) {
         let Some(known) = self.nodes.get(node) else { return };
         let mut gone = Vec::new();
-        for (name, workload) in &self.workloads {
+        let here = self.watchlist.on(node).filter_map(|name| self.workloads.get_key_value(name));
+        for (name, workload) in here {
             for (rank, member) in &workload.members {
                 let is_here = member.assignment.as_ref().is_some_and(|a| a.node == *node);
                 let id =
@@ -240,10 +251,10 @@ impl Arbiter {
     pub(super) fn check_vanished(&mut self) {
         let due = |at| self.now.ms_since(at) >= EXIT_REPORT_MS;
         let mut vanished = Vec::new();
-        for (name, workload) in self.workloads.iter().filter(|(_, w)| w.phase.holds_devices()) {
+        for workload in self.watched().filter(|w| w.phase.holds_devices()) {
             for (rank, member) in &workload.members {
                 if member.exit.is_none() && member.vanished_at.is_some_and(due) {
-                    vanished.push((name.clone(), *rank));
+                    vanished.push((workload.spec.name.clone(), *rank));
                 }
             }
         }
@@ -263,20 +274,16 @@ impl Arbiter {
 
     fn forget_old_nodes(&mut self) {
         let now = self.now;
-        let in_use = |name: &NodeName| {
-            let members = self.workloads.values().flat_map(|w| w.members.values());
-            members.filter_map(|m| m.assignment.as_ref()).any(|a| a.node == *name)
+        let is_old = |name: &&NodeName| {
+            let node = self.nodes.get(*name);
+            node.is_some_and(|node| now.ms_since(node.since) >= NODE_FORGOTTEN_MS)
+                && self.watchlist.on(name).next().is_none()
         };
-        let old: Vec<NodeName> = self
-            .nodes
-            .iter()
-            .filter(|(_, n)| !n.connected && now.ms_since(n.since) >= NODE_FORGOTTEN_MS)
-            .map(|(name, _)| name.clone())
-            .filter(|name| !in_use(name))
-            .collect();
+        let old: Vec<NodeName> = self.silent.iter().filter(is_old).cloned().collect();
         for name in old {
             self.nodes.remove(&name);
             self.forget_faults(&name);
+            self.silent.remove(&name);
             self.touched_nodes.insert(name);
         }
         for name in self.lost_since(NODE_FORGOTTEN_MS) {
@@ -322,6 +329,17 @@ impl Arbiter {
         record.account.restart_ms = Some(restart_ms);
         self.save_workload(name);
     }
+}
+
+/// Whether labels and devices of `node` are already what `report` tells.
+fn is_as_told(node: &Node, report: &NodeReport) -> bool {
+    let devices = &report.devices;
+    if report.full {
+        return node.labels == report.labels && node.devices == *devices;
+    }
+    let is_known = |(id, device): (&_, &_)| node.devices.get(id) == Some(device);
+    let is_there = |id: &_| node.devices.contains_key(id);
+    devices.iter().all(is_known) && !report.removed_devices.iter().any(is_there)
 }
 
 /// Programs that met an error of the device which is their own: told once for each.

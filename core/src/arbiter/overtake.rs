@@ -109,8 +109,10 @@ impl Arbiter {
         if !self.dirty || self.frozen().is_some() {
             return;
         }
-        let reserved = self.workloads.iter().filter_map(|(name, workload)| {
-            let (node, device) = self.failing_in(workload.reservation.as_ref()?)?;
+        // Whoever has something reserved waits, and those who wait are watched.
+        let reserved = self.watchlist.watched().filter_map(|name| {
+            let reservation = self.workloads.get(name)?.reservation.as_ref()?;
+            let (node, device) = self.failing_in(reservation)?;
             Some((name.clone(), node, device))
         });
         for (name, node, device) in reserved.collect::<Vec<_>>() {

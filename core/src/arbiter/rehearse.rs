@@ -13,6 +13,10 @@ use crate::workload::{Phase, Profile, Workload, WorkloadSpec};
 /// How long a worker that has saved is watched: one that ends after a save does so within moments.
 pub(super) const REHEARSAL_WATCH_MS: u64 = 5_000;
 
+/// Longest wait for the checkpoint of a rehearsal. A gang has one drain at a time: while it is tried nobody can have its
+/// devices. The largest checkpoints take some ten minutes.
+pub const REHEARSAL_MS_MAX: u64 = 3_600_000;
+
 impl Arbiter {
     /// Tries a save. `deadline_ms` 0: the arbiter's default.
     pub(super) fn rehearse(&mut self, name: &WorkloadName, deadline_ms: u64) {
@@ -42,6 +46,7 @@ impl Arbiter {
         }
         let deadline_ms =
             if deadline_ms == 0 { self.config.drain_deadline_ms } else { deadline_ms };
+        let deadline_ms = deadline_ms.min(REHEARSAL_MS_MAX);
         let mode = match workload.spec.save_signal {
             _ if self.has_client(workload) => Mode::Client,
             Some(_) => Mode::Signal,

@@ -42,7 +42,8 @@ impl Arbiter {
 
     pub(super) fn schedule(&mut self) {
         self.sync();
-        if !std::mem::take(&mut self.dirty) {
+        let is_change = std::mem::take(&mut self.dirty);
+        if !is_change && self.review.due().is_none_or(|due| due > self.now) {
             return;
         }
         if let Some(reason) = self.frozen() {
@@ -50,17 +51,17 @@ impl Arbiter {
             return;
         }
         self.tell_those_not_ready();
-        for _ in 0..ROUNDS_MAX {
-            if !self.decide() {
+        self.free_the_bound();
+        for round in 0..ROUNDS_MAX {
+            if !self.decide(is_change && round == 0) {
                 break;
             }
         }
     }
 
     /// One round of decisions; whether anybody got something. Whoever did may be a victim that was missing before.
-    fn decide(&mut self) -> bool {
-        // Every decision is made afresh, so that one after a restart is the same.
-        self.scheduler.wake_all();
+    fn decide(&mut self, is_change: bool) -> bool {
+        self.review(is_change);
         let mut scheduler = std::mem::replace(&mut self.scheduler, super::no_scheduler());
         let verdicts = scheduler.decide(self.now.0, &|preemptor, victim| {
             self.standing_of(&name_of(&preemptor.key), &name_of(&victim.key))
@@ -84,8 +85,7 @@ impl Arbiter {
 
     /// Higher priority first, then who was submitted first, then by name.
     pub(super) fn pending_in_order(&self) -> Vec<WorkloadName> {
-        let mut pending: Vec<&Workload> =
-            self.workloads.values().filter(|w| w.phase == Phase::Pending).collect();
+        let mut pending: Vec<&Workload> = self.pending().collect();
         pending.sort_by(|a, b| {
             let (x, y) = (&a.spec, &b.spec);
             y.priority
@@ -97,9 +97,8 @@ impl Arbiter {
     }
 
     fn tell_those_not_ready(&mut self) {
-        let pending = self.workloads.values().filter(|w| w.phase == Phase::Pending);
         let not_ready =
-            pending.filter_map(|w| Some((w.spec.name.clone(), not_ready(w, self.now)?)));
+            self.pending().filter_map(|w| Some((w.spec.name.clone(), not_ready(w, self.now)?)));
         for (name, reason) in not_ready.collect::<Vec<_>>() {
             self.wait(&name, reason);
         }
@@ -172,7 +171,7 @@ impl Arbiter {
         }
         let wanted = workload.spec.resources.iter().find(|(r, _)| is_device(r.as_str()));
         if let Some((resource, requested)) = wanted.map(|(r, count)| (r.clone(), *count)) {
-            let (ranks, free) = (workload.spec.nnodes, self.free_count(&resource));
+            let (ranks, free) = (workload.spec.nnodes, self.stock.free(&resource));
             self.wait(name, Reason::WaitingForDevices { resource, requested, ranks, free });
         }
         let had = self.workloads.get_mut(name).and_then(|w| w.reservation.take()).is_some();
@@ -289,6 +288,7 @@ impl Arbiter {
         let config = &self.config;
         let mut due: Vec<Time> = Vec::new();
         due.extend(self.retry_at);
+        due.extend(self.review.due());
         due.extend(self.wave_due());
         if self.dirty {
             due.push(self.now.plus_ms(1));
@@ -319,7 +319,7 @@ impl Arbiter {
             | DrainState::Lost
             | DrainState::CompletedMeanwhile => None,
         }));
-        for workload in self.workloads.values().filter(|w| !w.phase.is_finished()) {
+        for workload in self.watched().filter(|w| !w.phase.is_finished()) {
             if workload.phase == Phase::Admitted {
                 due.push(workload.phase_since.plus_ms(config.start_timeout_ms));
             }

@@ -37,7 +37,8 @@ impl Arbiter {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         // Taken apart by name, so that a new field cannot be forgotten.
-        // The scheduler and what it has been told follow from the rest.
+        // The scheduler and what it has been told follow from the rest; who has been looked at is not kept, see
+        // `Arbiter::look_at_all`.
         let hold_offs = self.hold_offs();
         let Self {
             config,
@@ -48,6 +49,9 @@ impl Arbiter {
             drains,
             scheduler: _,
             holders: _,
+            stock: _,
+            watchlist: _,
+            silent: _,
             unlimited: _,
             touched: _,
             touched_nodes: _,
@@ -62,6 +66,7 @@ impl Arbiter {
             recalled,
             known_before,
             dirty,
+            review: _,
             outputs: _,
         } = self.clone();
         Snapshot {
@@ -118,6 +123,9 @@ impl Arbiter {
             drains,
             scheduler,
             holders: super::engine::Holders::default(),
+            stock: super::Stock::default(),
+            watchlist: super::Watchlist::default(),
+            silent: BTreeSet::new(),
             unlimited,
             touched: BTreeSet::new(),
             touched_nodes: BTreeSet::new(),
@@ -132,9 +140,11 @@ impl Arbiter {
             recalled,
             known_before,
             dirty,
+            review: super::Review::of_all(),
             outputs: Vec::new(),
         };
         arbiter.find_failing();
+        arbiter.find_silent();
         arbiter.sync_all();
         for (name, since) in hold_offs {
             let key = super::engine::key_of(&name);

@@ -181,14 +181,15 @@ impl Arbiter {
     }
 
     fn check_limits(&mut self) -> Result<(), Reason> {
-        let open = self.workloads.values().filter(|w| !w.phase.is_finished()).count();
+        let open = self.workloads.len() - self.watchlist.finished().len();
         if open >= WORKLOADS_MAX {
             let limit = WORKLOADS_MAX as u64;
             return Err(Reason::LimitReached { what: "workloads".to_owned(), limit });
         }
         while self.workloads.len() - open >= FINISHED_MAX {
-            let done =
-                self.workloads.values().filter(|w| w.phase.is_finished() && w.device_count() == 0);
+            let finished = self.watchlist.finished().iter();
+            let finished = finished.filter_map(|name| self.workloads.get(name));
+            let done = finished.filter(|w| w.device_count() == 0);
             let Some(oldest) = done.min_by_key(|w| w.phase_since).map(|w| w.spec.name.clone())
             else {
                 break;
@@ -200,6 +201,7 @@ impl Arbiter {
 
     fn forget_workload(&mut self, name: &WorkloadName) {
         self.workloads.remove(name);
+        self.watch(name);
         self.touched.insert(name.clone());
         self.outputs.push(Output::ForgetWorkload(name.clone()));
     }
@@ -259,10 +261,10 @@ impl Arbiter {
     /// Launchers that have been away for too long, and ranks that are not started.
     pub(super) fn check_launchers(&mut self) {
         let mut ended = Vec::new();
-        for (name, workload) in &self.workloads {
+        for workload in self.watched() {
             let waits = matches!(workload.phase, Phase::Pending | Phase::Admitted);
             if waits && let Some(end) = self.launcher_trouble(workload) {
-                ended.push((name.clone(), end));
+                ended.push((workload.spec.name.clone(), end));
             }
         }
         for (name, (phase, reason)) in ended {

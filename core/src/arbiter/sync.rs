@@ -29,9 +29,11 @@ impl Arbiter {
     pub(super) fn sync(&mut self) {
         let touched = std::mem::take(&mut self.touched);
         for name in &touched {
+            self.watch(name);
             self.note_devices(name);
         }
         for name in std::mem::take(&mut self.touched_nodes) {
+            self.take_stock(&name);
             match self.nodes.get(&name) {
                 Some(node) => {
                     let place = self.place_of(&name, node);
@@ -54,6 +56,9 @@ impl Arbiter {
     fn sync_workload(&mut self, name: &WorkloadName) {
         let key = key_of(name);
         let Some(workload) = self.workloads.get(name) else { return self.scheduler.forget(&key) };
+        if workload.phase.holds_devices() && self.cannot_leave(workload).is_some() {
+            self.watchlist.set_bound(name, true);
+        }
         let now = self.scheduler.place(&key);
         match place_of(workload, self.now) {
             None => self.scheduler.forget(&key),
@@ -109,7 +114,7 @@ impl Arbiter {
             let place = self.scheduler.place(&key_of(&w.spec.name));
             w.reservation.is_some() && place == Some(Place::Waiting)
         };
-        let lost = self.workloads.values().filter(is_lost).map(|w| w.spec.name.clone());
+        let lost = self.pending().filter(is_lost).map(|w| w.spec.name.clone());
         for name in lost.collect::<Vec<_>>() {
             self.drop_reservation(&name);
         }

@@ -1,5 +1,6 @@
 //! The arbiter alone: inputs in, outputs out. What agents do in between is played by hand.
 
+mod asked;
 mod drains;
 mod explain;
 mod faults;

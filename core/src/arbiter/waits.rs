@@ -131,12 +131,11 @@ impl Arbiter {
             let first = nodes.min().cloned();
             return first.map_or(Reason::NoNodes, |node| Reason::NodesNotConnected { node });
         };
-        let count = |n: &super::Node| n.devices.values().filter(|d| d.resource == resource).count();
-        let largest = self.nodes.values().map(count).max().unwrap_or(0) as u64;
+        let largest = self.stock.largest(&resource);
         if requested > largest {
             return Reason::NoNodeLargeEnough { resource, requested, largest };
         }
-        let free = self.free_count(&resource);
+        let free = self.stock.free(&resource);
         let (ranks, total) = (workload.spec.nnodes, workload.spec.total(&resource));
         if workload.spec.topology.is_some() && free >= total {
             return Reason::WaitingForTopology { why: failure.to_string() };

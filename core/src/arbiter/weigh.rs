@@ -92,7 +92,7 @@ impl Arbiter {
     }
 
     /// Why a workload cannot be drained at all now.
-    fn cannot_leave(&self, victim: &Workload) -> Option<Reason> {
+    pub(super) fn cannot_leave(&self, victim: &Workload) -> Option<Reason> {
         if let Some(until) = self.avoid_until.get(&victim.spec.name) {
             return Some(Reason::ProtectedByFloor { wait_ms: Ms(until.ms_since(self.now)) });
         }

@@ -147,6 +147,12 @@ impl PendingQueue {
         self.classes.has_active()
     }
 
+    /// Whether nobody waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.classes.is_empty()
+    }
+
     /// Forgets a workload.
     pub fn remove(&mut self, key: &WorkloadKey) -> Option<Pending> {
         self.classes.remove(key)

@@ -21,6 +21,7 @@
 mod assumed;
 mod balanced;
 mod count;
+mod counts;
 mod descend;
 mod elastic;
 mod entropy;
@@ -29,6 +30,7 @@ mod fit;
 mod holders;
 mod memo;
 mod model;
+mod narrow;
 mod node_match;
 mod nodes;
 mod order;

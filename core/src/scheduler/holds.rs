@@ -35,6 +35,8 @@ impl Scheduler {
         self.places.insert(key.clone(), Place::Holding);
         self.snapshot.insert(Running::new(admitted(workload, hold.admission.clone(), now_ms)));
         self.holds.insert(key, hold);
+        // It may want something else by now, for which nobody need leave.
+        self.news.insert(workload.queue.clone());
     }
 
     /// Gives holders what they hold once their victims have left, or before if there is room without.

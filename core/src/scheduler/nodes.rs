@@ -13,58 +13,57 @@ impl Scheduler {
     /// A node is new or has changed.
     pub fn set_node(&mut self, node: tas::Node) {
         self.snapshot.set_node(node);
-        self.wake_for_nodes();
+        self.changes.note_nodes();
     }
 
     /// A node is gone.
     pub fn remove_node(&mut self, name: &str) {
         self.snapshot.remove_node(name);
-        self.wake_for_nodes();
-    }
-
-    fn wake_for_nodes(&mut self) {
-        let names: Vec<QueueName> = self.queues.keys().cloned().collect();
-        self.wake_for_places(&names);
+        self.changes.note_nodes();
     }
 
     /// Something of `queue` became free, or may be taken: whoever shares its quota is looked at again, and who shares
     /// its nodes as after a change of nodes.
     pub(super) fn wake_group_of(&mut self, queue: &QueueName) {
-        let root_of = |name: &QueueName| {
-            self.snapshot.queue(name).map(|state| self.snapshot.tree().root(state.node))
-        };
-        let root = root_of(queue);
-        let group = self.groups.of(queue).iter().cloned();
-        let (near, far): (Vec<QueueName>, Vec<QueueName>) =
-            group.partition(|name| root_of(name) == root);
-        for name in near {
-            if let Some(queue) = self.queues.get_mut(&name) {
-                queue.wake();
-                self.news.insert(name);
-            }
+        if let Some(membership) = self.groups.of(queue) {
+            self.changes.note(membership);
         }
-        self.wake_for_places(&far);
     }
 
-    /// Wakes who waits in `queues`, but not for quota alone: no place gives it any. Who holds is looked at too.
-    fn wake_for_places(&mut self, queues: &[QueueName]) {
+    /// Wakes whom the changes since the last time may help. Who waits for quota alone is not woken for places: no place
+    /// gives it any. Who holds is looked at too.
+    pub(super) fn wake_the_concerned(&mut self) {
+        if self.changes.is_empty() {
+            return;
+        }
+        let changes = std::mem::take(&mut self.changes);
         let whatif = WhatIf::new(&self.snapshot);
-        for name in queues {
-            let Some(queue) = self.queues.get_mut(name) else { continue };
-            let state = self.snapshot.queue(name);
-            let may_differ = |workload: &Workload, usage: Option<&Usage>| {
-                let (Some(state), Some(usage)) = (state, usage) else { return true };
-                !waits_for_quota_alone(&self.snapshot, &whatif, state, workload, usage)
+        for (name, queue) in &mut self.queues {
+            let Some(membership) = self.groups.of(name) else { continue };
+            let is_woken = if changes.concern_quota_of(membership) {
+                queue.wake();
+                true
+            } else if changes.concern_places_of(membership) {
+                let state = self.snapshot.queue(name);
+                let may_differ = |workload: &Workload, usage: Option<&Usage>| {
+                    let (Some(state), Some(usage)) = (state, usage) else { return true };
+                    !waits_for_quota_alone(&self.snapshot, &whatif, state, workload, usage)
+                };
+                queue.wake_if(may_differ)
+            } else {
+                false
             };
-            if queue.wake_if(may_differ) {
+            if is_woken {
                 self.news.insert(name.clone());
             }
         }
         let holding = self.holds.keys().filter_map(|key| self.snapshot.running(key));
         let holding = holding.map(|running| &running.queue);
-        // Names are in order here and there.
-        let concerned = holding.filter(|name| queues.binary_search(name).is_ok());
-        self.news.extend(concerned.cloned());
+        let is_concerned = |name: &&QueueName| {
+            let membership = self.groups.of(name);
+            membership.is_some_and(|m| changes.concern_places_of(m))
+        };
+        self.news.extend(holding.filter(is_concerned).cloned());
     }
 }
 

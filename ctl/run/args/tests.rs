@@ -91,6 +91,27 @@ fn a_glob_makes_the_format_generic_and_paths_become_absolute() {
 }
 
 #[test]
+fn a_second_look_at_the_same_place_and_a_glob_for_a_framework_are_refused() {
+    let root = tempfile::tempdir().expect("a directory");
+    let (dir, link) = (root.path().join("out"), root.path().join("link"));
+    std::os::unix::fs::symlink(&dir, &link).expect("a link");
+    let dir = dir.display().to_string();
+    let said = |flags: &[&str]| {
+        let line = [&["--checkpoint-dir", &dir], flags, &["--", "true"]].concat();
+        let failure = plan(&line).expect_err("is refused");
+        (failure.exit, failure.message)
+    };
+    for same in [dir.clone(), format!("{dir}/."), link.display().to_string()] {
+        let (exit, message) = said(&["--checkpoint-remote", &same]);
+        assert_eq!(exit, 64);
+        assert!(message.ends_with("is --checkpoint-dir itself"), "{message}");
+    }
+    let glob = ["--checkpoint-format", "orbax", "--checkpoint-glob", "*"];
+    let expected = "--checkpoint-glob \"*\" goes only with --checkpoint-format generic, not orbax";
+    assert_eq!(said(&glob), (64, expected.to_owned()));
+}
+
+#[test]
 fn one_gpu_is_asked_for_by_default() {
     let plan = plan(&["--", "true"]).expect("is accepted");
     assert_eq!(plan.spec.resources, BTreeMap::from([("nvidia.com/gpu".to_owned(), 1)]));

@@ -61,8 +61,12 @@ fn the_first_three_ahead_are_named() {
 fn a_workload_that_is_over_ends_its_worker() {
     let failed = workload(pb::Phase::Failed, 2);
     let over = "workload x has failed: because".to_owned();
-    assert_eq!(while_waiting(&failed, 1, 2), Waiting::Over(over.clone()));
+    let waiting = Waiting::Over { why: over.clone(), has_succeeded: false };
+    assert_eq!(while_waiting(&failed, 1, 2), waiting);
     assert_eq!(while_running(&failed, 2), Running::Over(over));
+    let waiting = while_waiting(&workload(pb::Phase::Succeeded, 2), 1, 2);
+    let why = "workload x has succeeded: because".to_owned();
+    assert_eq!(waiting, Waiting::Over { why, has_succeeded: true });
 }
 
 #[test]

@@ -172,5 +172,50 @@ fn a_newer_drain_has_the_last_word_over_one_that_was_taken_back_unheard() {
     bench.order_with(2, "drain-2", Verb::Commit, facts);
     bench.log();
     bench.restart();
-    assert_eq!(bench.log(), ["tell continue drain-1", "tell save drain-2"]);
+    assert_eq!(bench.log(), ["tell save drain-2"], "what is over is not written anew");
+}
+
+#[test]
+fn a_worker_that_was_left_parked_is_not_asked_again_after_a_restart() {
+    let mut bench = Bench::asked();
+    bench.hear("drain-1", [SAVED, SAVED]);
+    bench.scan(&[40, 50], None);
+    bench.restart();
+    assert_eq!(bench.log().last().unwrap(), "tell save drain-1", "its release may be on its way");
+    bench.wait(10_000);
+    bench.log();
+    bench.restart();
+    assert_eq!(bench.log(), ["tell continue drain-1"]);
+}
+
+#[test]
+fn a_drain_that_is_over_is_not_told_again_after_a_restart() {
+    let mut bench = Bench::asked();
+    bench.scan(&[40, 50], None);
+    bench.order(RELEASE);
+    bench.wait(2_000);
+    bench.give(Input::Exited { worker: worker(), exit: Exit::Unknown });
+    bench.give(Input::Holders { worker: worker(), processes: 0, busy_devices: BTreeSet::new() });
+    assert_eq!(bench.log().last().unwrap(), "freed killed=false");
+    bench.restart();
+    assert!(!bench.log().iter().any(|line| line.starts_with("tell ")));
+}
+
+/// The upload takes longer than a claim may stay unseen: what is complete here and not yet there is no lie.
+#[test]
+fn a_claim_whose_checkpoint_is_on_its_way_to_remote_storage_is_no_lie() {
+    let mut bench = Bench::asked();
+    bench.hear("drain-1", [SAVED, SAVED]);
+    let pending = IncompleteReason::RemotePending {
+        path: "/remote/checkpoint-50".to_owned(),
+        detail: "it is not there".to_owned(),
+    };
+    let mut seen = scan(&[40], Some(50));
+    seen.incomplete[0].reason = pending;
+    bench.give(Input::Scanned { worker: worker(), scan: seen });
+    bench.log();
+    bench.wait(40_000);
+    assert_eq!(bench.log(), [""; 0]);
+    bench.scan(&[40, 50], None);
+    assert_eq!(bench.log(), ["journal durable", "durable 50"]);
 }

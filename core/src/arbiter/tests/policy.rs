@@ -183,6 +183,7 @@ fn with_other_queues(queues: Queues) -> Bench {
     bench.now = before.now + 500;
     bench.arbiter = Arbiter::new(Time(bench.now), config, workloads, Vec::new(), None);
     bench.arbiter.nodes.clone_from(&before.arbiter.nodes);
+    bench.arbiter.nodes.values_mut().for_each(|node| node.connected = false);
     bench.connect("a");
     bench.connect("b");
     bench

@@ -185,8 +185,52 @@ impl Bench {
     }
 }
 
+impl Arbiter {
+    /// What follows from the rest of the state.
+    fn derived(&self) -> (&Stock, &Watchlist, &BTreeSet<NodeName>, &BTreeSet<NodeName>) {
+        (&self.stock, &self.watchlist, &self.silent, &self.failing)
+    }
+
+    /// Decides as if as many queues waited as make it look at them little by little.
+    fn with_many_queues(mut self) -> Self {
+        self.review.at_once = 0;
+        self
+    }
+
+    /// What is decided if everybody is looked at now.
+    fn decided_about_all(&self) -> Vec<Decision> {
+        let mut arbiter = self.clone();
+        arbiter.review.at_once = usize::MAX;
+        arbiter.dirty = true;
+        let outputs = arbiter.step(arbiter.now, Input::Tick).into_iter();
+        let decisions = outputs.filter_map(|output| match output {
+            Output::Decided(decision) => Some(decision),
+            _ => None,
+        });
+        let is_given = |d: &Decision| matches!(d.kind, DecisionKind::Admit | DecisionKind::Preempt);
+        decisions.filter(is_given).collect()
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn who_is_woken_by_what_concerns_them_misses_nothing(
+        numbers in proptest::collection::vec(any::<(u8, u8, u8, u8)>(), 1..160)
+    ) {
+        let mut bench = Bench::new(&NODES, 5);
+        bench.arbiter = bench.arbiter.with_many_queues();
+        let mut log = Vec::new();
+        for numbers in numbers {
+            let Some(input) = bench.random_input(numbers) else { continue };
+            bench.now += [0, 50, 500, 3_000][usize::from(numbers.3 >> 6)];
+            log.push(format!("{} {input:?}", bench.now));
+            bench.arbiter.step(Time(bench.now), input);
+            prop_assert_eq!(bench.arbiter.decided_about_all(), vec![], "after {:#?}", log);
+        }
+    }
+
+    #[test]
     #[test]
     fn an_arbiter_restored_decides_as_the_one_that_went_on(
         numbers in proptest::collection::vec(any::<(u8, u8, u8, u8)>(), 1..160)
@@ -201,10 +245,28 @@ proptest! {
             let expected = bench.arbiter.step(Time(bench.now), input.clone());
             let outputs = restored.step(Time(bench.now), input);
             prop_assert_eq!(&outputs, &expected, "after {:#?}", log);
+            let mut settled = bench.arbiter.clone();
+            for arbiter in [&mut restored, &mut settled] {
+                arbiter.sync();
+                arbiter.free_the_bound();
+            }
+            prop_assert_eq!(restored.derived(), settled.derived(), "after {:#?}", log);
             prop_assert!(restored.snapshot() == bench.arbiter.snapshot(), "after {:#?}\n{:#?}\n{:#?}", log, restored.snapshot(), bench.arbiter.snapshot());
             if let Err(problem) = bench.check_state() {
                 prop_assert!(false, "{problem}, after {log:#?}");
             }
         }
     }
+}
+
+#[test]
+fn whoever_waits_for_a_victim_to_start_is_looked_at_when_it_has() {
+    let mut bench = Bench::new(&["a"], 2);
+    bench.arbiter = bench.arbiter.with_many_queues();
+    bench.submit(&Bench::spec("train", 10, 1, 2), &["a"]);
+    bench.submit(&Bench::spec("serve", 30, 1, 2), &["a"]);
+    assert_eq!(bench.phase("serve"), Phase::Pending);
+    assert_eq!(bench.phase("train"), Phase::Admitted);
+    bench.start("train");
+    assert_eq!(bench.phase("train"), Phase::Draining);
 }

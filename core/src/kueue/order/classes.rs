@@ -143,6 +143,10 @@ impl Classes {
         self.wake_classes(woken);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
     pub(super) fn has_active(&self) -> bool {
         !self.heads.is_empty()
     }

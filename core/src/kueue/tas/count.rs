@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::kueue::workload::Requests;
 
 use super::assumed::Assumed;
+use super::counts::Bare;
 use super::failure::Exclusions;
-use super::memo::{Bare, Tables};
+use super::memo::Tables;
 use super::model::PodSetRequest;
 use super::node_match::{Misfit, NodeIndex, NodeMatch};
 use super::plan::Plan;
@@ -189,6 +190,16 @@ impl Counter {
     /// Whether the pods may not use a leaf, whatever is free there.
     pub(super) fn is_left_out(&self, tables: &Tables, row: usize) -> bool {
         self.judge(tables, row).is_err()
+    }
+
+    /// Whether no taint of any node keeps the pods away.
+    pub(super) fn tolerates_all(&self) -> bool {
+        self.node_match.untolerated.iter().all(Option::is_none)
+    }
+
+    /// Whether the pods may use the node of a leaf, if it is usable.
+    pub(super) fn suits(&self, row: usize) -> bool {
+        self.node_match.judge(&self.nodes, row).is_ok()
     }
 
     /// What becomes of a leaf, and how many pods fit there, without a leader.

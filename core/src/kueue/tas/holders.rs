@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::count::{Counter, Demand, free_in};
-use super::memo::{Counts, Tables};
+use super::counts::Counts;
+use super::memo::Tables;
 use super::plan::Plan;
 use super::snapshot::{LeafRequest, LeafUsage, TasSnapshot};
 use super::tree::{DomainId, ix};

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::count::Fit;
+use super::counts::Counts;
 use super::failure::Exclusions;
-use super::memo::Counts;
 use super::model::{Switches, UnconstrainedOrder};
 use super::plan::{Plan, Strictness};
 use super::snapshot::TasSnapshot;

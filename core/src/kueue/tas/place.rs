@@ -6,9 +6,9 @@ use crate::kueue::workload::{Placement, SliceLayer};
 
 use super::assumed::Assumed;
 use super::count::{Counted, Demand};
+use super::counts::Counts;
 use super::descend::Placed;
 use super::failure::Failure;
-use super::memo::Counts;
 use super::model::{Capacity, Outcome, PodSetOutcome, PodSetRequest};
 use super::order::Search;
 use super::plan::{Plan, Strictness, layers_of};

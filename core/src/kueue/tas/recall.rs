@@ -2,9 +2,9 @@
 //!
 //! The answers are those of `fit`, which looks at every domain.
 
+use super::counts::{Bare, Counts, Domains};
 use super::failure::Failure;
 use super::fit::Chosen;
-use super::memo::{Bare, Counts, Domains};
 use super::order::Search;
 use super::tree::DomainId;
 

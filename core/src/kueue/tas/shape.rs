@@ -4,7 +4,7 @@ use crate::kueue::matching::{LabelRequirement, Labels, Toleration};
 use crate::kueue::workload::Requests;
 
 use super::count::Demand;
-use super::memo::Bare;
+use super::counts::Bare;
 use super::plan::Plan;
 use super::snapshot::Room;
 
@@ -12,13 +12,19 @@ use super::snapshot::Room;
 #[derive(Debug)]
 pub(super) struct Shape {
     room: Room,
-    slice_size: i64,
-    slice_level: usize,
-    inner_sizes: Vec<i64>,
+    cut: Cut,
     requests: Requests,
     tolerations: Vec<Toleration>,
     node_selector: Labels,
     affinity_terms: Vec<Vec<LabelRequirement>>,
+}
+
+/// How pods are cut into slices, level by level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    slice_size: i64,
+    slice_level: usize,
+    inner_sizes: Vec<i64>,
 }
 
 impl Shape {
@@ -26,9 +32,7 @@ impl Shape {
         let pod_set = demand.request.pod_set;
         Self {
             room: demand.room,
-            slice_size: plan.slice_size,
-            slice_level: plan.slice_level,
-            inner_sizes: plan.inner_sizes.clone(),
+            cut: Cut::new(plan),
             requests: pod_set.requests.clone(),
             tolerations: pod_set.tolerations.clone(),
             node_selector: pod_set.node_selector.clone(),
@@ -39,13 +43,27 @@ impl Shape {
     pub(super) fn is_of(&self, demand: &Demand<'_>, plan: &Plan) -> bool {
         let pod_set = demand.request.pod_set;
         self.room == demand.room
-            && self.slice_size == plan.slice_size
-            && self.slice_level == plan.slice_level
-            && self.inner_sizes == plan.inner_sizes
+            && self.cut.is_of(plan)
             && self.requests == pod_set.requests
             && self.tolerations == pod_set.tolerations
             && self.node_selector == pod_set.node_selector
             && self.affinity_terms == pod_set.affinity_terms
+    }
+}
+
+impl Cut {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            slice_size: plan.slice_size,
+            slice_level: plan.slice_level,
+            inner_sizes: plan.inner_sizes.clone(),
+        }
+    }
+
+    fn is_of(&self, plan: &Plan) -> bool {
+        self.slice_size == plan.slice_size
+            && self.slice_level == plan.slice_level
+            && self.inner_sizes == plan.inner_sizes
     }
 
     /// What of `pods` in a domain of `level` counts in the domain above: whole slices of the layer that governs it.

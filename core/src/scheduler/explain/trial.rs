@@ -12,6 +12,7 @@ use crate::kueue::reason::PendingReason;
 use crate::kueue::snapshot::{Running, Snapshot};
 use crate::kueue::workload::{PodSet, TopologyMode, TopologyRequest, Workload};
 
+use super::super::groups::Changes;
 use super::super::{Outlook, Place, Rule, Scheduler, Standing};
 use super::{Change, ChangeError, Outcome, Waiting};
 
@@ -55,6 +56,7 @@ impl<'s> Trial<'s> {
             places,
             holds,
             preempted: original.preempted.clone(),
+            changes: Changes::default(),
             news: BTreeSet::new(),
             due_ms: BTreeMap::new(),
         };

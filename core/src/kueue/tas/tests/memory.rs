@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::unconstrained;
 use super::{BLOCK, RACK, flavor, node, on, pod_set, preferred, requests, required, sliced};
+use crate::kueue::matching::{LabelOperator, LabelRequirement, Taint, TaintEffect};
 use crate::kueue::tas::count::Demand;
 use crate::kueue::tas::failure::Failure;
 use crate::kueue::tas::model::HOSTNAME;
@@ -14,16 +15,24 @@ use crate::kueue::tas::{
 };
 use crate::kueue::workload::{Placement, PodSet, TopologyRequest};
 
-/// Up to 150 nodes, which is more than a chunk of a table and than a word of a set.
+/// Up to 150 nodes, some tainted, which is more than a chunk of a table and than a word of a set.
 fn clusters() -> impl Strategy<Value = Vec<Node>> {
     let shape = (0..3usize, 0..4usize, 0..=8i64, any::<bool>(), 0..10u8);
-    prop::collection::vec(shape, 1..150).prop_map(|shapes| {
+    let shapes = prop::collection::vec(shape, 1..150);
+    (shapes, prop::bool::weighted(0.2)).prop_map(|(shapes, is_tainted)| {
         let mut nodes = Vec::new();
         for (index, (block, rack, gpus, has_ssd, luck)) in shapes.into_iter().enumerate() {
             let (block, rack) = (format!("b{block}"), format!("r{rack}"));
             let mut node = node(&block, &rack, &format!("h{index:03}"), gpus);
             node.labels.insert("disk".into(), if has_ssd { "ssd" } else { "hdd" }.into());
             node.is_ready = luck > 0;
+            if is_tainted && luck == 2 {
+                node.taints.push(Taint {
+                    key: "dedicated".into(),
+                    value: String::new(),
+                    effect: TaintEffect::NoSchedule,
+                });
+            }
             node.degraded = requests(&[("gpu", if luck == 1 { gpus } else { 0 })]);
             nodes.push(node);
         }
@@ -44,12 +53,30 @@ fn topologies() -> impl Strategy<Value = TopologyRequest> {
     ]
 }
 
+/// Node affinity: none, or terms of a few host names, some of which want more or name no host at all.
+fn affinities() -> impl Strategy<Value = Vec<Vec<LabelRequirement>>> {
+    let is_in = |key: &str, values: Vec<String>| LabelRequirement {
+        key: key.to_owned(),
+        operator: LabelOperator::In,
+        values,
+    };
+    let term = (prop::collection::vec(0..160usize, 0..8), 0..8u8).prop_map(move |(hosts, luck)| {
+        let hosts = hosts.into_iter().map(|host| format!("h{host:03}")).collect();
+        let disk = is_in("disk", vec!["ssd".to_owned()]);
+        let mut term = if luck == 1 { Vec::new() } else { vec![is_in(HOSTNAME, hosts)] };
+        term.extend((luck < 3).then_some(disk));
+        term
+    });
+    prop_oneof![Just(Vec::new()), prop::collection::vec(term, 1..3)]
+}
+
 fn pod_sets() -> impl Strategy<Value = PodSet> {
-    (topologies(), 1..30u32, 0..5i64, any::<bool>()).prop_map(
-        |(topology, slices, gpus, wants_ssd)| {
+    (topologies(), 1..30u32, 0..5i64, prop::bool::weighted(0.3), affinities()).prop_map(
+        |(topology, slices, gpus, wants_ssd, affinity)| {
             let size = topology.slice_layers.first().map_or(1, |layer| layer.size);
             let mut pod_set = pod_set(slices * size, topology);
             pod_set.requests = requests(&[("gpu", gpus)]);
+            pod_set.affinity_terms = affinity;
             if wants_ssd {
                 pod_set.node_selector = [("disk".to_owned(), "ssd".to_owned())].into();
             }
