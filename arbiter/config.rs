@@ -1,5 +1,7 @@
 //! Flags, and what they mean once checked. Nothing is opened or bound here except the queues file.
 
+#[cfg(feature = "kubernetes")]
+mod cluster;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +29,9 @@ pub(crate) struct Flags {
     serve: ServeFlags,
     #[command(flatten)]
     times: TimeFlags,
+    #[cfg(feature = "kubernetes")]
+    #[command(flatten)]
+    cluster: cluster::ClusterFlags,
 }
 
 /// What to do instead of serving.
@@ -165,6 +170,9 @@ pub(crate) struct Config {
     pub agents: AgentTimes,
     /// What core is told; its epoch is set once the store is open.
     pub core: arbiter::Config,
+    /// The cluster in which state lies; `None`: a file.
+    #[cfg(feature = "kubernetes")]
+    pub cluster: Option<crate::k8s::Settings>,
 }
 
 /// Times of the agents' streams. Unit: ms.
@@ -182,7 +190,9 @@ impl Config {
     /// # Errors
     /// A path that cannot be determined, or queues that cannot be read or used.
     pub(crate) fn from_flags(flags: Flags) -> anyhow::Result<Self> {
-        let Flags { task: _, serve, times } = flags;
+        #[cfg(feature = "kubernetes")]
+        let cluster = flags.cluster.settings()?;
+        let Flags { serve, times, .. } = flags;
         let (queues, classes) = match &serve.queues {
             Some(path) => load_queues(path)?,
             None => (Queues::without_file(), BTreeMap::new()),
@@ -199,6 +209,8 @@ impl Config {
                 drain_deadlines_ms,
                 ..times.core()
             },
+            #[cfg(feature = "kubernetes")]
+            cluster,
             agents: AgentTimes { lost_ms: times.agent_lost_ms, heartbeat_ms: times.heartbeat_ms },
             listen: serve.listen,
             insecure_listen: serve.insecure_listen,

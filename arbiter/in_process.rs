@@ -17,6 +17,7 @@ use tonic::{Status, Streaming};
 
 use crate::config::{AgentTimes, Config};
 use crate::server::Parts;
+use crate::store::Store;
 use sluice_core::queue::Queues;
 
 /// A running arbiter.
@@ -42,6 +43,8 @@ pub(crate) fn config(dir: &Path) -> Config {
             queues: Queues::without_file(),
             ..sluice_core::arbiter::Config::default()
         },
+        #[cfg(feature = "kubernetes")]
+        cluster: None,
     }
 }
 
@@ -62,7 +65,8 @@ impl InProcess {
         change(&mut config);
         let listener = net::listen(&config.listen, false).await.unwrap();
         let address = listener.address().clone();
-        let parts = Parts::start(&config).unwrap();
+        let opened = Store::open(&config.paths.arbiter_state()).unwrap();
+        let parts = Parts::start(&config, opened).unwrap();
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(parts.serve_grpc(listener.incoming(), stopped).await);
         let channel = net::connect(&address).await.unwrap();

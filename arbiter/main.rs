@@ -8,6 +8,8 @@ mod audit;
 mod config;
 #[cfg(test)]
 mod in_process;
+#[cfg(feature = "kubernetes")]
+mod k8s;
 mod metrics;
 mod record;
 mod run;

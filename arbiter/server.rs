@@ -1,5 +1,8 @@
 //! Starting and stopping: opens the store, binds, serves, and ends cleanly within a bound.
 
+#[cfg(feature = "kubernetes")]
+mod cluster;
+
 use std::future::Future;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -61,22 +64,43 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
 
 async fn serve(config: Config) -> anyhow::Result<()> {
     let stop = stop_signal()?;
+    #[cfg(feature = "kubernetes")]
+    if let Some(settings) = &config.cluster {
+        return cluster::serve(&config, settings, stop).await;
+    }
     // Bound before the store is opened: an arbiter that cannot serve changes nothing.
-    let grpc = net::listen(&config.listen, config.insecure_listen).await?;
-    let metrics_listener = match &config.listen_metrics {
-        Some(address) => Some(net::listen(address, config.insecure_listen).await?),
-        None => None,
-    };
-    let parts = Parts::start(&config)?;
-    let metrics_address =
-        metrics_listener.as_ref().map_or_else(|| "off".to_owned(), |l| l.address().to_string());
-    let ready = format!(
-        "sluice-arbiter ready: grpc={} metrics={metrics_address} epoch={}\n",
-        grpc.address(),
-        parts.epoch
-    );
-    std::io::stdout().write_all(ready.as_bytes()).context("could not write to stdout")?;
-    parts.serve(grpc, metrics_listener, stop).await
+    let listeners = Listeners::bind(&config).await?;
+    let parts = Parts::start(&config, Store::open(&config.paths.arbiter_state())?)?;
+    parts.serve(listeners, stop).await
+}
+
+/// Where the arbiter is reached.
+struct Listeners {
+    grpc: Listener,
+    metrics: Option<Listener>,
+}
+
+impl Listeners {
+    async fn bind(config: &Config) -> anyhow::Result<Self> {
+        let grpc = net::listen(&config.listen, config.insecure_listen).await?;
+        let metrics = match &config.listen_metrics {
+            Some(address) => Some(net::listen(address, config.insecure_listen).await?),
+            None => None,
+        };
+        Ok(Self { grpc, metrics })
+    }
+
+    /// The line by which whoever started the arbiter knows that it serves.
+    fn announce(&self, epoch: u64) -> anyhow::Result<()> {
+        let metrics = self.metrics.as_ref();
+        let metrics = metrics.map_or_else(|| "off".to_owned(), |l| l.address().to_string());
+        let grpc = self.grpc.address();
+        tell(&format!("sluice-arbiter ready: grpc={grpc} metrics={metrics} epoch={epoch}\n"))
+    }
+}
+
+fn tell(line: &str) -> anyhow::Result<()> {
+    std::io::stdout().write_all(line.as_bytes()).context("could not write to stdout")
 }
 
 /// Done at the first SIGTERM or SIGINT.
@@ -104,9 +128,8 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Opens the store and starts the arbiter's thread.
-    pub(crate) fn start(config: &Config) -> anyhow::Result<Self> {
-        let (store, stored) = Store::open(&config.paths.arbiter_state())?;
+    /// Takes up what is in the store and starts the arbiter's thread.
+    pub(crate) fn start(config: &Config, (store, stored): (Store, Stored)) -> anyhow::Result<Self> {
         let Stored { epoch, frozen, last_now, workloads, drains, faults, next_sequence } = stored;
         info!(epoch, workloads = workloads.len(), drains = drains.len(), state = %store.path().display(), "state taken up");
         let core = sluice_core::arbiter::Config { epoch, ..config.core.clone() };
@@ -151,10 +174,11 @@ impl Parts {
 
     async fn serve(
         self,
-        grpc: Listener,
-        metrics_listener: Option<Listener>,
+        listeners: Listeners,
         stop: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
+        listeners.announce(self.epoch)?;
+        let Listeners { grpc, metrics: metrics_listener } = listeners;
         let (stopping, stopped) = watch::channel(false);
         let mut servers = tokio::task::JoinSet::new();
         servers.spawn(self.serve_grpc(grpc.incoming(), stopped.clone()).await);

@@ -4,6 +4,8 @@
 //! finds fields by number. A file that cannot be read is never replaced: the arbiter says why and
 //! does not start. The epoch is raised and durable before anything is served.
 
+#[cfg(feature = "kubernetes")]
+mod cluster;
 mod decisions;
 mod open;
 #[cfg(test)]
@@ -98,6 +100,9 @@ pub(crate) struct Store {
     path: PathBuf,
     /// Most decisions kept.
     decisions_max: u64,
+    /// Where it is durable in a cluster; the database is in memory then.
+    #[cfg(feature = "kubernetes")]
+    remote: Option<crate::k8s::Remote>,
 }
 
 impl Store {
@@ -109,8 +114,10 @@ impl Store {
     /// Makes `batch` durable.
     ///
     /// # Errors
-    /// The disk is full or failing. Nothing of the batch is stored then.
+    /// The disk is full or failing, or the cluster refuses. Nothing of the batch is stored then.
     pub(crate) fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+        #[cfg(feature = "kubernetes")]
+        self.commit_in_cluster(batch)?;
         self.write(batch).map_err(|error| self.error("write", &error))
     }
 

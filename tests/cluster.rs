@@ -181,6 +181,18 @@ impl Cluster {
         self.arbiter = Some(arbiter);
     }
 
+    /// From now on `arbiter`, which serves at the same address, is the arbiter.
+    pub(crate) fn adopt_arbiter(&mut self, arbiter: Process) {
+        self.admin.replace(None);
+        self.arbiter = Some(arbiter);
+    }
+
+    /// The arbiter's process; the cluster has none any more.
+    pub(crate) fn take_arbiter(&mut self) -> Process {
+        self.admin.replace(None);
+        self.arbiter.take().expect("the arbiter was started")
+    }
+
     /// SIGKILL to the arbiter.
     pub(crate) fn kill_arbiter(&mut self) {
         self.arbiter().kill();

@@ -34,6 +34,9 @@ mod gpu_states;
 mod gpu_values;
 mod gpu_verdict;
 mod gpu_wave;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
+mod manifests;
 mod node_api;
 mod partition;
 mod preempt;

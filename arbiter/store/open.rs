@@ -79,6 +79,10 @@ pub(crate) enum StoreError {
         /// What is wrong with it.
         error: WireError,
     },
+    /// The state in a cluster cannot be written.
+    #[cfg(feature = "kubernetes")]
+    #[error(transparent)]
+    Cluster(#[from] crate::k8s::StateError),
     /// Reading or writing failed.
     #[error("could not {verb} state file \"{}\": {why}", path.display())]
     Failed {
@@ -118,11 +122,18 @@ impl Store {
         let epoch = raise_epoch(&database).map_err(failed)?;
         let stored = read(&database, path, epoch)?;
         let decisions_max = decisions::DECISIONS_MAX;
-        Ok((Self { database, path: path.to_owned(), decisions_max }, stored))
+        let store = Self {
+            database,
+            path: path.to_owned(),
+            decisions_max,
+            #[cfg(feature = "kubernetes")]
+            remote: None,
+        };
+        Ok((store, stored))
     }
 }
 
-fn builder() -> Builder {
+pub(super) fn builder() -> Builder {
     let mut builder = Database::builder();
     // Checked as a whole, because redb may panic on a page that was damaged.
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
@@ -161,7 +172,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))
 }
 
-fn initialize(database: &Database) -> Result<(), redb::Error> {
+pub(super) fn initialize(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     {
         let mut meta = transaction.open_table(META)?;

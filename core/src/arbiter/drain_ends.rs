@@ -61,8 +61,8 @@ impl Arbiter {
     /// the victim's workers to be gone. If no more drains are needed, the scheduler finds that out.
     fn go_on_without(&mut self, id: &DrainId) {
         let mut concerned = Vec::new();
-        let pending: Vec<WorkloadName> = self.pending().map(|w| w.spec.name.clone()).collect();
-        for name in pending {
+        let reserved: Vec<WorkloadName> = self.reserved().map(|w| w.spec.name.clone()).collect();
+        for name in reserved {
             let reservation = self.workloads.get_mut(&name).and_then(|w| w.reservation.as_mut());
             if reservation.is_some_and(|r| r.drains.remove(id)) {
                 concerned.push(name);
@@ -81,7 +81,7 @@ impl Arbiter {
         let Some(drain) = self.drains.get(id).filter(|d| d.state.is_open()) else { return };
         let counts_on =
             |w: &&Workload| w.reservation.as_ref().is_some_and(|r| r.drains.contains(id));
-        let others = self.pending().filter(counts_on).map(|w| &w.spec.name);
+        let others = self.reserved().filter(counts_on).map(|w| &w.spec.name);
         let other = others.into_iter().find(|other| *other != beneficiary).cloned();
         if let Some(other) = other {
             if let Some(drain) = self.drains.get_mut(id) {

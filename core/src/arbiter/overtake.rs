@@ -109,11 +109,9 @@ impl Arbiter {
         if !self.dirty || self.frozen().is_some() {
             return;
         }
-        // Whoever has something reserved waits, and those who wait are watched.
-        let reserved = self.watchlist.watched().filter_map(|name| {
-            let reservation = self.workloads.get(name)?.reservation.as_ref()?;
-            let (node, device) = self.failing_in(reservation)?;
-            Some((name.clone(), node, device))
+        let reserved = self.reserved().filter_map(|workload| {
+            let (node, device) = self.failing_in(workload.reservation.as_ref()?)?;
+            Some((workload.spec.name.clone(), node, device))
         });
         for (name, node, device) in reserved.collect::<Vec<_>>() {
             self.decided(

@@ -97,8 +97,9 @@ impl Arbiter {
     }
 
     fn tell_those_not_ready(&mut self) {
+        let pending = self.watched().filter(|w| w.phase == Phase::Pending);
         let not_ready =
-            self.pending().filter_map(|w| Some((w.spec.name.clone(), not_ready(w, self.now)?)));
+            pending.filter_map(|w| Some((w.spec.name.clone(), not_ready(w, self.now)?)));
         for (name, reason) in not_ready.collect::<Vec<_>>() {
             self.wait(&name, reason);
         }

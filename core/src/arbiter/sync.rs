@@ -114,7 +114,7 @@ impl Arbiter {
             let place = self.scheduler.place(&key_of(&w.spec.name));
             w.reservation.is_some() && place == Some(Place::Waiting)
         };
-        let lost = self.pending().filter(is_lost).map(|w| w.spec.name.clone());
+        let lost = self.reserved().filter(is_lost).map(|w| w.spec.name.clone());
         for name in lost.collect::<Vec<_>>() {
             self.drop_reservation(&name);
         }

@@ -9,8 +9,12 @@ use crate::workload::{Member, Phase, Workload};
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Watchlist {
-    /// They wait, start, have lost a launcher or a worker, or have ended and left something behind.
+    /// They are starting, are not complete, or have lost a launcher or a worker.
     watched: BTreeSet<WorkloadName>,
+    /// They wait for their start.
+    pending: BTreeSet<WorkloadName>,
+    /// They wait, and have something reserved.
+    reserved: BTreeSet<WorkloadName>,
     /// They have ended.
     finished: BTreeSet<WorkloadName>,
     /// They hold devices and could not be drained when that was looked at last.
@@ -26,7 +30,11 @@ impl Watchlist {
             true => drop(set.insert(name.clone())),
             false => drop(set.remove(name)),
         };
+        let is_pending = |w: &Workload| w.phase == Phase::Pending;
         set(&mut self.watched, workload.is_some_and(needs_a_look));
+        set(&mut self.pending, workload.is_some_and(is_pending));
+        let has_reserved = |w: &Workload| is_pending(w) && w.reservation.is_some();
+        set(&mut self.reserved, workload.is_some_and(has_reserved));
         set(&mut self.finished, workload.is_some_and(|w| w.phase.is_finished()));
         if workload.is_none_or(|w| !w.phase.holds_devices()) {
             self.bound.remove(name);
@@ -57,12 +65,7 @@ impl Watchlist {
         }
     }
 
-    /// Those that may need something done, by name.
-    pub(super) fn watched(&self) -> impl Iterator<Item = &WorkloadName> {
-        self.watched.iter()
-    }
-
-    /// How many have ended.
+    /// Those that have ended.
     pub(super) fn finished(&self) -> &BTreeSet<WorkloadName> {
         &self.finished
     }
@@ -85,17 +88,15 @@ impl Watchlist {
     }
 }
 
-/// Whether time alone, or an agent that comes back, may change something about it.
+/// Whether time alone may change something about it.
 fn needs_a_look(workload: &Workload) -> bool {
-    let mut members = workload.members.values();
+    let is_lost =
+        |member: &Member| member.vanished_at.is_some() || is_away_before_its_start(member);
     match workload.phase {
-        Phase::Pending | Phase::Admitted => true,
-        Phase::Running | Phase::Draining => {
-            members.any(|member| member.vanished_at.is_some() || is_away_before_its_start(member))
-        }
-        Phase::Succeeded | Phase::Failed | Phase::Cancelled => {
-            members.any(|member| member.assignment.is_some())
-        }
+        Phase::Admitted => true,
+        Phase::Pending => !workload.is_complete() || workload.members.values().any(is_lost),
+        Phase::Running | Phase::Draining => workload.members.values().any(is_lost),
+        Phase::Succeeded | Phase::Failed | Phase::Cancelled => false,
     }
 }
 
@@ -109,13 +110,19 @@ impl Arbiter {
         self.watchlist.note(name, self.workloads.get(name));
     }
 
-    /// Workloads that may need something done, by name.
+    /// Workloads about which time alone may change something, by name: they are starting, are not complete, or have
+    /// lost a launcher or a worker.
     pub(super) fn watched(&self) -> impl Iterator<Item = &Workload> {
-        self.watchlist.watched().filter_map(|name| self.workloads.get(name))
+        self.watchlist.watched.iter().filter_map(|name| self.workloads.get(name))
     }
 
     /// Those that wait for their start.
     pub(super) fn pending(&self) -> impl Iterator<Item = &Workload> {
-        self.watched().filter(|workload| workload.phase == Phase::Pending)
+        self.watchlist.pending.iter().filter_map(|name| self.workloads.get(name))
+    }
+
+    /// Those that wait, and have something reserved.
+    pub(super) fn reserved(&self) -> impl Iterator<Item = &Workload> {
+        self.watchlist.reserved.iter().filter_map(|name| self.workloads.get(name))
     }
 }

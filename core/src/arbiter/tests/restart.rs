@@ -267,6 +267,6 @@ fn whoever_waits_for_a_victim_to_start_is_looked_at_when_it_has() {
     bench.submit(&Bench::spec("serve", 30, 1, 2), &["a"]);
     assert_eq!(bench.phase("serve"), Phase::Pending);
     assert_eq!(bench.phase("train"), Phase::Admitted);
-    bench.start("train");
+    bench.report("train", 0, None, None);
     assert_eq!(bench.phase("train"), Phase::Draining);
 }
