@@ -15,6 +15,7 @@ use sluice::paths::{ARBITER_VARIABLE, Paths};
 use sluice::telemetry::{LOG_DEFAULT, LOG_VARIABLE, LogFilter};
 use sluice_core::id::NodeName;
 
+use crate::pods::CGROUP_ROOT;
 use crate::sensor::disk::VolumePolicy;
 use crate::sensor::gpu::NvmlChoice;
 use crate::sensor::simulated::Simulated;
@@ -93,6 +94,9 @@ pub(crate) struct Flags {
     /// Append what is done to workers to this file, as lines of JSON; it is rotated: eight files of 16 MiB at most
     #[arg(long, value_name = "PATH")]
     audit_log: Option<PathBuf>,
+    /// Where cgroups are mounted, as the host sees it
+    #[arg(long, value_name = "DIR", default_value = CGROUP_ROOT)]
+    cgroup_root: PathBuf,
     #[command(flatten)]
     volumes: volumes::VolumeFlags,
 }
@@ -141,6 +145,8 @@ pub(crate) struct Config {
     pub(crate) is_injection_allowed: bool,
     /// What is logged.
     pub(crate) log: LogFilter,
+    /// Where the host's cgroups are mounted.
+    pub(crate) cgroup_root: PathBuf,
     /// What volumes are meant to be.
     pub(crate) volumes: VolumePolicy,
 }
@@ -166,6 +172,10 @@ impl Config {
                 "--host-root is {root:?}, which is no directory; give the place where the host's / is mounted"
             ));
         }
+        if !flags.cgroup_root.is_absolute() {
+            let root = &flags.cgroup_root;
+            return Err(format!("--cgroup-root is {root:?} but must be an absolute path"));
+        }
         let metrics = match flags.listen_metrics.as_str() {
             "off" => None,
             address => Some(parse("--listen-metrics", address)?),
@@ -190,6 +200,7 @@ impl Config {
             nvml: nvml(&flags.nvml, !flags.simulate.is_empty())?,
             nvml_unresponsive: unresponsive(flags.nvml_unresponsive_ms)?,
             log: parse("--log", &flags.log)?,
+            cgroup_root: flags.cgroup_root,
             volumes: flags.volumes.policy()?,
             node,
             paths,

@@ -32,6 +32,7 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use crate::journal::{Journal, JournalError};
+use crate::pods::Pods;
 use crate::report::Counters;
 use crate::sensor::Reading;
 use crate::sensor::gpu::GpuSensor;
@@ -142,6 +143,8 @@ pub(crate) struct Parts {
     pub(crate) processes: watch::Receiver<Reading<ProcessTableSample>>,
     /// Who asks GPUs' drivers. `None`: nobody.
     pub(crate) gpus: Option<GpuSensor>,
+    /// Where pods are looked for.
+    pub(crate) pods: Pods,
     /// Events for the arbiter.
     pub(crate) outbox: Outbox,
     /// Numbers that only rise.
@@ -159,6 +162,7 @@ impl Executor {
             &parts.devices_dir,
             &parts.node_uid,
             parts.gpus,
+            parts.pods,
             parts.messages.clone(),
             parts.counters.clone(),
         )?;
@@ -193,7 +197,11 @@ impl Executor {
                 start_time_ticks: registration.start_time_ticks,
                 boot_id: recovered.boot_ids.get(worker).cloned().unwrap_or_default(),
             };
-            let target = match Target::reopen(&identity) {
+            let reopened = Target::reopen(&identity).and_then(|target| {
+                registration.pod.as_ref().map_or(Ok(()), |pod| target.check_pod(pod))?;
+                Ok(target)
+            });
+            let target = match reopened {
                 Ok(target) => Some(Arc::new(target)),
                 Err(why) => {
                     info!(%worker, "worker of an earlier start has ended: {why}");
@@ -362,6 +370,7 @@ fn watched(registration: &Registration) -> WatchedWorker {
             start_time_ticks: registration.start_time_ticks,
         }),
         checkpoint_dir: (!dir.is_empty()).then(|| dir.into()),
+        pod: registration.pod.clone(),
     }
 }
 

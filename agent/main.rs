@@ -12,6 +12,7 @@ mod journal;
 mod metrics;
 mod node_api;
 mod nvml;
+mod pods;
 mod report;
 mod run;
 mod sensor;

@@ -4,6 +4,7 @@
 //! needs a `--socket` in a directory that its group may enter.
 
 mod drills;
+mod pods;
 mod register;
 
 use std::future::Future;

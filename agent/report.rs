@@ -205,6 +205,8 @@ fn one_worker(view: &View, id: &WorkerId, worker: &Worker, passed_ms: u64) -> Op
             message: problem.to_string(),
             ..pb::Reason::default()
         }),
+        pod: registration.pod.as_ref().map(|pod| pod.name.clone()).unwrap_or_default(),
+        pod_uid: registration.pod.as_ref().map(|pod| pod.uid.to_string()).unwrap_or_default(),
         ..told
     })
 }

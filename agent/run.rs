@@ -2,6 +2,7 @@
 
 mod node_uid;
 pub(crate) mod sensors;
+mod stop;
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +15,6 @@ use sluice::paths::create_private_dir;
 use sluice_core::agent::{Agent, Input, Output};
 use sluice_core::unit::Time;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{error, info};
@@ -26,10 +26,12 @@ use crate::health;
 use crate::journal::{Journal, JournalError};
 use crate::metrics;
 use crate::node_api::{self, Drills, NodeService, WorkersService};
+use crate::pods::Pods;
 use crate::report::{Counters, Identity, Reporter, View, count};
 use crate::uplink::{Outbox, Uplink, UplinkStatus};
 
 use self::sensors::Sensors;
+use self::stop::StopSignals;
 
 /// Inputs that wait for the owner of the state. Each is small; a thousand are a second's work of a hundred workers.
 const MESSAGES_MAX: usize = 1_024;
@@ -118,6 +120,7 @@ async fn start_and_serve(config: Config) -> Result<(), StartError> {
     let sensors = Sensors::start(&config, &agent_dir, &identity.node_uid, watched_reader)?;
     let (messages, inbox) = mpsc::channel(MESSAGES_MAX);
     let (outbox, counters) = (Outbox::default(), Arc::new(Counters::default()));
+    let pods = Pods::new(&config.host_root, &config.volumes.kubelet_root, &config.cgroup_root);
     let mut executor = Executor::start(Parts {
         journal,
         boot_id: identity.boot_id.clone(),
@@ -130,6 +133,7 @@ async fn start_and_serve(config: Config) -> Result<(), StartError> {
         watched,
         processes: sensors.processes.clone(),
         gpus: sensors.gpus.clone(),
+        pods: pods.clone(),
         outbox: outbox.clone(),
         counters: counters.clone(),
     })?;
@@ -162,7 +166,7 @@ async fn start_and_serve(config: Config) -> Result<(), StartError> {
     let metrics_address = scraped.as_ref().map(|l| l.address().clone());
     let drills =
         Drills { requests: health.requests, is_injection_allowed: config.is_injection_allowed };
-    let served = Served { reporter, messages, outbox, socket, scraped, drills };
+    let served = Served { reporter, messages, outbox, socket, scraped, drills, pods };
     announce(&config, metrics_address.as_ref());
     serve(owner, uplink, served, stop_signals).await;
     Ok(())
@@ -215,13 +219,14 @@ struct Served {
     socket: Listener,
     scraped: Option<Listener>,
     drills: Drills,
+    pods: Pods,
 }
 
 /// Serves until a stop signal; then ends what is open. Workers are left running.
 async fn serve(mut owner: Owner, uplink: Uplink, served: Served, mut signals: StopSignals) {
     let (stop, stopped) = watch::channel(false);
     let node = NodeService::new(served.reporter.clone(), served.drills, stopped.clone());
-    let workers = WorkersService::new(served.reporter.clone(), served.messages);
+    let workers = WorkersService::new(served.reporter.clone(), served.messages, served.pods);
     let mut api_stopped = stopped.clone();
     let api = tokio::spawn(node_api::serve(served.socket, node, workers, async move {
         // An error means that the agent has stopped.
@@ -255,29 +260,6 @@ async fn serve(mut owner: Owner, uplink: Uplink, served: Served, mut signals: St
             "calls were still open {} s after the agent was told to stop",
             STOP_TIMEOUT.as_secs()
         );
-    }
-}
-
-/// The signals that stop the agent.
-struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopSignals {
-    fn new() -> Result<Self, String> {
-        let listen = |kind| signal(kind).map_err(|e| format!("could not listen for signals: {e}"));
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }
 

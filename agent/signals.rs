@@ -17,6 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use sluice_core::pod::PodWorker;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -181,6 +182,23 @@ impl Target {
             return Err(SignalError::NoSuchProcess { pid });
         }
         Ok(masks)
+    }
+
+    /// Makes sure that the process is in the container of `pod` now.
+    ///
+    /// # Errors
+    /// [`SignalError::StaleTarget`] if it is not; `NoSuchProcess`; `NotPermitted`; `System`.
+    pub(crate) fn check_pod(&self, pod: &PodWorker) -> Result<(), SignalError> {
+        let pid = self.identity.pid;
+        let cgroups = process::cgroups(pid)?;
+        if self.has_exited()? {
+            return Err(SignalError::NoSuchProcess { pid });
+        }
+        if pod.has(&cgroups) {
+            return Ok(());
+        }
+        let detail = format!("it is not in container {} of pod {}", pod.container, pod.uid);
+        Err(SignalError::StaleTarget { pid, detail })
     }
 
     /// Sends `signal`, which asks for a save, if the process has a handler for it now.

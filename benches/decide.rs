@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod full;
+mod jobs;
 mod report;
 mod world;
 mod yardstick;
@@ -17,12 +18,13 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use full::{Nodes, QUEUES, RUNNING, SHAPES, SIZE, WAITING, queues, shape_of};
+use jobs::{pending, placed};
 use report::{Stopwatch, Times};
 use sluice_core::kueue::name::WorkloadKey;
 use sluice_core::kueue::tas::Node;
 use sluice_core::kueue::workload::{TopologyMode, Workload};
 use sluice_core::scheduler::{Policy, Scheduler, Standing, Verdict};
-use world::{LEVELS, pending, placed};
+use world::LEVELS;
 use yardstick::yardstick;
 
 /// Rounds of the changes in [`Driver::round`].

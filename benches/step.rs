@@ -30,7 +30,7 @@ use world::{GPU, LEVELS};
 use yardstick::yardstick;
 
 /// Rounds of the changes in [`Driver::round`].
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 60;
 const START: Time = Time(1_000_000_000);
 
 fn name<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod jobs;
 mod world;
 mod yardstick;
 
@@ -12,13 +13,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use jobs::{pending, placed};
 use sluice_core::kueue::cycle::{CycleOutcome, Decision, Options, run_cycle};
 use sluice_core::kueue::model::{BorrowWithinCohort, Preemption, PreemptionPolicy};
 use sluice_core::kueue::order::Pending;
 use sluice_core::kueue::preempt::{FairSharing, Standing, VictimPolicy, VictimRule, Weighing};
 use sluice_core::kueue::snapshot::{Running, Snapshot};
 use sluice_core::kueue::workload::{TopologyMode, Workload};
-use world::{LEVELS, Size, pending, placed, queue};
+use world::{LEVELS, Size, queue};
 use yardstick::yardstick;
 
 const SIZE: Size = Size { nodes: 2_000, nodes_per_rack: 16, racks_per_block: 8 };

@@ -38,6 +38,11 @@ impl Plain {
         Self { log }
     }
 
+    /// One that was started otherwise and logs to this file.
+    pub(crate) fn at(log: PathBuf) -> Self {
+        Self { log }
+    }
+
     /// Lines that begin with `word`, oldest first.
     pub(crate) fn lines(&self, word: &str) -> Vec<String> {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();

@@ -39,6 +39,7 @@ mod kubernetes;
 mod manifests;
 mod node_api;
 mod partition;
+mod pod;
 mod preempt;
 mod process;
 mod rehearse;

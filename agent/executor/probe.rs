@@ -17,6 +17,7 @@ use tracing::{info, warn};
 
 use super::Message;
 use super::torn::Place;
+use crate::pods::Pods;
 use crate::report::{Counters, count};
 use crate::sensor::gpu::GpuSensor;
 use crate::sensor::process::{ProcessSensor, WatchedWorker};
@@ -75,6 +76,7 @@ impl Prober {
         devices_dir: &Path,
         node_uid: &str,
         gpus: Option<GpuSensor>,
+        pods: Pods,
         messages: mpsc::Sender<Message>,
         counters: Arc<Counters>,
     ) -> Result<Self, String> {
@@ -82,6 +84,7 @@ impl Prober {
         let mut pass = Pass {
             sensor: ProcessSensor::new(host_root, Some(devices_dir)).only_of(node_uid),
             gpus,
+            pods,
             messages,
             counters,
         };
@@ -126,6 +129,7 @@ fn take(shared: &Shared) -> Option<BTreeMap<WorkerId, Job>> {
 struct Pass {
     sensor: ProcessSensor,
     gpus: Option<GpuSensor>,
+    pods: Pods,
     messages: mpsc::Sender<Message>,
     counters: Arc<Counters>,
 }
@@ -147,14 +151,17 @@ impl Pass {
             if job.is_kill_due {
                 self.end(worker, &alive);
             }
-            if let Some(place) = job.torn.as_ref().filter(|_| alive.is_empty()) {
+            // What a cgroup holds counts also if the process table does not show it.
+            let pod = job.watched.pod.as_ref();
+            let is_hidden = alive.is_empty() && pod.is_some_and(|p| self.pods.is_populated(p));
+            let is_alive = !alive.is_empty() || is_hidden;
+            if let Some(place) = job.torn.as_ref().filter(|_| !is_alive) {
                 place.put_torn_aside();
             }
-            let is_alive = !alive.is_empty();
             let Some(busy_devices) = self.busy(&job.devices, is_alive, started) else { continue };
             let input = Input::Holders {
                 worker: worker.clone(),
-                processes: u32::try_from(alive.len()).unwrap_or(u32::MAX),
+                processes: u32::try_from(alive.len()).unwrap_or(u32::MAX).max(is_hidden.into()),
                 busy_devices,
             };
             // A closed channel means that the agent is stopping.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sluice_core::agent::{Hand, Registration, Stage};
 use sluice_core::checkpoint::{Checkpoint, CheckpointRules, Grade};
 use sluice_core::id::{DrainId, WorkerId};
+use sluice_core::pod::PodWorker;
 use sluice_core::unit::Time;
 use sluice_core::workload::SaveSignal;
 
@@ -99,6 +100,17 @@ pub(super) struct WorkerRecord {
     devices: Vec<String>,
     #[serde(default)]
     drain_dir: String,
+    #[serde(default)]
+    pod: Option<PodRecord>,
+}
+
+/// A [`PodWorker`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct PodRecord {
+    uid: String,
+    container: String,
+    name: String,
+    is_ended_by_kubelet: bool,
 }
 
 /// The journal's key of a hand. Ids hold no spaces, so keys of different things differ.
@@ -151,6 +163,7 @@ impl Record {
             checkpoint_rules: RulesRecord::of(&registration.checkpoint_rules),
             devices: registration.devices.iter().map(ToString::to_string).collect(),
             drain_dir: registration.drain_dir.clone(),
+            pod: registration.pod.as_ref().map(PodRecord::of),
         })
     }
 }
@@ -225,6 +238,19 @@ impl RulesRecord {
     }
 }
 
+impl PodRecord {
+    fn of(pod: &PodWorker) -> Self {
+        let PodWorker { uid, container, name, is_ended_by_kubelet } = pod.clone();
+        Self { uid: uid.to_string(), container, name, is_ended_by_kubelet }
+    }
+
+    fn pod(&self) -> Result<PodWorker, String> {
+        let Self { uid, container, name, is_ended_by_kubelet } = self.clone();
+        let uid = uid.parse().map_err(|e| format!("{uid:?} is no uid of a pod: it must be {e}"))?;
+        Ok(PodWorker { uid, container, name, is_ended_by_kubelet })
+    }
+}
+
 impl WorkerRecord {
     /// The registration again.
     ///
@@ -238,6 +264,7 @@ impl WorkerRecord {
             start_time_ticks: self.start_time_ticks,
             checkpoint_dir: self.checkpoint_dir.clone(),
             drain_dir: self.drain_dir.clone(),
+            pod: self.pod.as_ref().map(PodRecord::pod).transpose()?,
             checkpoint_format: self.checkpoint_format.parse().map_err(text)?,
             checkpoint_rules: self.checkpoint_rules.rules(),
             devices: self

@@ -44,7 +44,13 @@ impl Executor {
     fn ranks(&self, held: &Held, signal: u32) -> Vec<Target> {
         let reading = self.asking.processes.borrow();
         let registration = &held.registration;
-        ranks::catching(reading.value.as_ref(), &registration.worker, registration.pid, signal)
+        let worker = &registration.worker;
+        let mut ranks = ranks::catching(reading.value.as_ref(), worker, registration.pid, signal);
+        // The table may be older than a container's end.
+        let is_of =
+            |rank: &Target| registration.pod.as_ref().is_none_or(|pod| rank.check_pod(pod).is_ok());
+        ranks.retain(is_of);
+        ranks
     }
 
     pub(super) fn signal(
@@ -66,7 +72,12 @@ impl Executor {
             }
             Some(_) | None => Vec::new(),
         };
-        match send(target, &ranks, worker, number, is_release) {
+        let pod = held.and_then(|held| held.registration.pod.as_ref());
+        let is_meant = match pod.zip(target) {
+            Some((pod, target)) => target.check_pod(pod).map_err(SendError::from),
+            None => Ok(()),
+        };
+        match is_meant.and_then(|()| send(target, &ranks, worker, number, is_release)) {
             Ok(()) => {
                 info!(%worker, signal = number, is_release, "signal sent");
                 count(self.sent_counter(number, is_release));

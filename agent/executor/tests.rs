@@ -55,6 +55,7 @@ fn registration() -> Registration {
         checkpoint_rules: Default::default(),
         devices: ["sim-n1-0".parse().unwrap()].into(),
         drain_dir: "/drain".to_owned(),
+        pod: None,
     }
 }
 

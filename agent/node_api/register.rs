@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::{Request, Response, Status};
 
 use crate::executor::{Message, WORKER_NAME_BYTES_MAX, journal_bytes};
+use crate::pods::Pods;
 use crate::report::Reporter;
 use crate::signals::{ProcessIdentity, SignalError, Target};
 
@@ -34,15 +35,38 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct WorkersService {
     reporter: Reporter,
     messages: mpsc::Sender<Message>,
+    pub(super) pods: Pods,
 }
 
 impl WorkersService {
-    pub(crate) fn new(reporter: Reporter, messages: mpsc::Sender<Message>) -> Self {
-        Self { reporter, messages }
+    pub(crate) fn new(reporter: Reporter, messages: mpsc::Sender<Message>, pods: Pods) -> Self {
+        Self { reporter, messages, pods }
+    }
+
+    pub(super) fn node(&self) -> String {
+        self.reporter.identity.node.clone()
+    }
+
+    /// Hands a registration to the owner of the state; it is durable on return.
+    pub(super) async fn take(
+        &self,
+        registration: Registration,
+        target: Arc<Target>,
+    ) -> Result<(), Status> {
+        let (reply, replied) = oneshot::channel();
+        let message = Message::Register { registration, target, reply };
+        let stopping =
+            || Status::unavailable("the agent is stopping; register again when it is back");
+        self.messages.send(message).await.map_err(|_| stopping())?;
+        replied.await.map_err(|_| {
+            Status::unavailable(
+                "the registration was not taken: the agent is stopping or full; register again",
+            )
+        })
     }
 
     /// Checks everything that can be checked without the process.
-    fn check(&self, request: &pb::RegisterRequest) -> Result<Registration, Status> {
+    pub(super) fn check(&self, request: &pb::RegisterRequest) -> Result<Registration, Status> {
         let worker = field::worker_id(&request.workload, request.attempt, request.rank)?;
         if journal_bytes(&worker.to_string()) > WORKER_NAME_BYTES_MAX {
             return Err(bad("workload", &worker, "a name short enough for a file's name"));
@@ -75,6 +99,7 @@ impl WorkersService {
             checkpoint_rules: checkpoint::rules(rules, checkpoint_format)?,
             devices,
             drain_dir: checked_path("drain_dir", &request.drain_dir)?,
+            pod: None,
         })
     }
 
@@ -92,7 +117,7 @@ impl WorkersService {
     }
 
     /// There must be room, and the name must not stand for another live process.
-    fn check_free(&self, worker: &WorkerId, pid: u32) -> Result<(), Status> {
+    pub(super) fn check_free(&self, worker: &WorkerId, pid: u32) -> Result<(), Status> {
         let view = self.reporter.view.borrow().clone();
         let known = view.agent.workers();
         match known.get(worker) {
@@ -124,17 +149,16 @@ impl Workers for WorkersService {
         check_dir(&registration.checkpoint_dir).await?;
         check_drain_dir(&registration.drain_dir, &target).await?;
         registration.start_time_ticks = target.identity().start_time_ticks;
-        let (reply, replied) = oneshot::channel();
-        let message = Message::Register { registration, target: Arc::new(target), reply };
-        let stopping =
-            || Status::unavailable("the agent is stopping; register again when it is back");
-        self.messages.send(message).await.map_err(|_| stopping())?;
-        replied.await.map_err(|_| {
-            Status::unavailable(
-                "the registration was not taken: the agent is stopping or full; register again",
-            )
-        })?;
-        Ok(Response::new(pb::RegisterResponse { node: self.reporter.identity.node.clone() }))
+        self.take(registration, Arc::new(target)).await?;
+        Ok(Response::new(pb::RegisterResponse { node: self.node() }))
+    }
+
+    async fn register_pod(
+        &self,
+        request: Request<pb::RegisterPodRequest>,
+    ) -> Result<Response<pb::RegisterPodResponse>, Status> {
+        let peer = request.extensions().get::<Peer>().copied();
+        self.register_found(peer, request.into_inner()).await.map(Response::new)
     }
 }
 
@@ -148,7 +172,11 @@ fn checked_path(field: &str, dir: &str) -> Result<String, Status> {
     Err(bad(field, dir, "an absolute path, or empty if there is none"))
 }
 
-fn bad(field: &str, value: impl std::fmt::Display, expected: impl std::fmt::Display) -> Status {
+pub(super) fn bad(
+    field: &str,
+    value: impl std::fmt::Display,
+    expected: impl std::fmt::Display,
+) -> Status {
     WireError::new(field, value, expected).into()
 }
 
@@ -157,7 +185,7 @@ fn find(pid: u32) -> Result<Target, SignalError> {
     Target::open(pid, identity.start_time_ticks)
 }
 
-fn status(why: &SignalError) -> Status {
+pub(super) fn status(why: &SignalError) -> Status {
     let text = why.to_string();
     match why {
         SignalError::NoSuchProcess { .. } | SignalError::StaleTarget { .. } => {

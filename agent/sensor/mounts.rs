@@ -138,7 +138,7 @@ fn has_changed(file: &File) -> bool {
 
 /// All lines of a mountinfo file; unusable ones are counted, and mounts of deleted directories left
 /// out.
-fn parse(bytes: &[u8]) -> MountTableSample {
+pub(crate) fn parse(bytes: &[u8]) -> MountTableSample {
     let mut table = MountTableSample::default();
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match parse_line(line) {

@@ -14,6 +14,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use sluice_core::pod::PodWorker;
 use sluice_core::sample::{
     DeviceFile, ProcessKey, ProcessSample, ProcessState, ProcessTableSample,
 };
@@ -38,6 +39,8 @@ pub(crate) struct WatchedWorker {
     pub(crate) process: Option<ProcessKey>,
     /// Where it writes checkpoints, as it sees the path. `None`: nothing is looked for.
     pub(crate) checkpoint_dir: Option<PathBuf>,
+    /// The pod whose container it is. `None`: it is known by its marker and process.
+    pub(crate) pod: Option<PodWorker>,
 }
 
 /// Looks at the processes of a host. Independent instances (the sensor's and a drain's) share
@@ -77,6 +80,7 @@ impl ProcessSensor {
         &mut self,
         watched: &[WatchedWorker],
     ) -> Result<ProcessTableSample, String> {
+        self.table.look_for_pods(watched.iter().any(|worker| worker.pod.is_some()));
         let (entries, dropped) = self.table.list()?;
         let membership = group::assign(&entries, watched);
         let mut members = Vec::new();

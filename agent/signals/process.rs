@@ -107,6 +107,14 @@ impl Status {
     }
 }
 
+/// The cgroups of process `pid`, as `/proc/PID/cgroup` has them.
+///
+/// # Errors
+/// [`SignalError::NoSuchProcess`], `NotPermitted` or `System`.
+pub(super) fn cgroups(pid: u32) -> Result<String, SignalError> {
+    read(&format!("/proc/{pid}/cgroup")).map_err(|error| SignalError::of(pid, "look into", error))
+}
+
 /// Field 22 of `/proc/<pid>/stat`. The second field is the name in parentheses, which may hold
 /// anything; no later field holds a parenthesis.
 pub(super) fn start_time_ticks(stat: &str) -> Option<u64> {

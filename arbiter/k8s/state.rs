@@ -5,7 +5,11 @@
 //! then, when the head has grown; until then their changes stand in the head, so that a crash in between loses nothing and
 //! making changes twice changes nothing. A write whose answer is lost is looked up before it is made again.
 
+#[cfg(test)]
+mod fake;
 mod takeover;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,14 +26,15 @@ use super::client::{is_conflict, is_missing, is_passing};
 use super::log::{Change, Changes, Records, apply, bucket_of, encode};
 use super::objects::{Head, object};
 
+// Tests that let a writer die at each of its requests make all of this happen within a few.
 /// Size of the head above which records are written. Unit: bytes. Each commit writes the whole head.
-const HEAD_BYTES_MAX: usize = 128 << 10;
+const HEAD_BYTES_MAX: usize = if cfg!(test) { 1 << 10 } else { 128 << 10 };
 /// Largest content of one object. Unit: bytes. The API server takes 1 MiB of data, all together.
-const OBJECT_BYTES_MAX: usize = 900 << 10;
+const OBJECT_BYTES_MAX: usize = if cfg!(test) { 4 << 10 } else { 900 << 10 };
 /// Most parts of one commit: 58 MB, the size of the state of the largest cluster.
 const PARTS_MAX: usize = 64;
 /// Pause before a request is sent again.
-const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 5 } else { 200 });
 
 /// Why there is no state, or no write to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::checkpoint::{CheckpointFormat, CheckpointRules, CheckpointScan};
 use crate::client::{ClientOrder, ClientSeen};
 use crate::id::{DeviceId, DrainId, NodeName, WorkerId};
+use crate::pod::PodWorker;
 use crate::protocol::{DrainEvent, Order, WorkerReport};
 use crate::unit::Time;
 use crate::workload::Exit;
@@ -49,6 +50,8 @@ pub struct Registration {
     pub devices: BTreeSet<DeviceId>,
     /// Where it can be asked through files; empty if it was given no such place.
     pub drain_dir: String,
+    /// The pod whose container it is; `None`: its processes are known by their marker.
+    pub pod: Option<PodWorker>,
 }
 
 /// What the agent looked up about a worker just before an order is handled.

@@ -18,6 +18,7 @@ pub mod health;
 pub mod id;
 pub mod kueue;
 pub mod plan;
+pub mod pod;
 pub mod protocol;
 pub mod queue;
 pub mod reason;

@@ -197,41 +197,6 @@ impl Scheduler {
         self.wake_group_of(&queue);
     }
 
-    /// `key`, which could not be taken from where it runs, can be now.
-    pub fn may_leave(&mut self, key: &WorkloadKey) {
-        self.wake(key);
-    }
-
-    /// Everybody is looked at again.
-    pub fn wake_all(&mut self) {
-        for (name, queue) in &mut self.queues {
-            queue.wake();
-            self.news.insert(name.clone());
-        }
-    }
-
-    /// Who waits in the next `count` queues after `after` is looked at again; queues are in order of their names, and
-    /// after the last comes the first. Returns the last of these queues.
-    pub fn wake_next(&mut self, after: Option<&QueueName>, count: usize) -> Option<QueueName> {
-        let waiting = self.queues.iter().filter(|(_, queue)| !queue.is_empty());
-        let waiting = waiting.map(|(name, _)| name);
-        let is_later = |name: &&QueueName| after.is_none_or(|after| *name > after);
-        let (later, earlier): (Vec<_>, Vec<_>) = waiting.partition(is_later);
-        let names: Vec<QueueName> = later.into_iter().chain(earlier).take(count).cloned().collect();
-        for name in &names {
-            self.queues.get_mut(name).into_iter().for_each(PendingQueue::wake);
-        }
-        let last = names.last().cloned();
-        self.news.extend(names);
-        last
-    }
-
-    /// Queues in which somebody waits.
-    #[must_use]
-    pub fn waiting_queues(&self) -> usize {
-        self.queues.values().filter(|queue| !queue.is_empty()).count()
-    }
-
     /// Decides until nothing more can be decided.
     ///
     /// `standing` tells what it would cost its first argument to have the second taken away. It is asked about possible

@@ -170,6 +170,7 @@ impl World {
             checkpoint_rules: Default::default(),
             devices: devices.clone(),
             drain_dir: "/drain".to_owned(),
+            pod: None,
         };
         let now = self.now;
         let accepted = self.nodes.get_mut(&node)?.register(now, registration, &mut self.gangs);

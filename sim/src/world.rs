@@ -99,6 +99,8 @@ pub(crate) struct World {
     pub(crate) arbiter: Option<Arbiter>,
     /// Steps of the arbiter after which it dies between storing and sending.
     pub(crate) arbiter_dies_in: Option<u64>,
+    /// It dies before storing instead.
+    pub(crate) dies_before_storing: bool,
     pub(crate) epoch: u64,
     stored_workloads: BTreeMap<WorkloadName, Workload>,
     stored_drains: BTreeMap<DrainId, Drain>,
@@ -124,6 +126,7 @@ impl World {
             config,
             arbiter: None,
             arbiter_dies_in: None,
+            dies_before_storing: false,
             epoch: 0,
             stored_workloads: BTreeMap::new(),
             stored_drains: BTreeMap::new(),
@@ -301,6 +304,10 @@ impl World {
 
     /// Gives the arbiter an input: stores what it saves, then sends. Returns its reply.
     pub(crate) fn give(&mut self, input: Input) -> Option<Reply> {
+        if self.dies_before_storing && self.arbiter_dies_in == Some(0) && self.arbiter.is_some() {
+            self.crash_arbiter();
+            return None;
+        }
         let mut arbiter = self.arbiter.take()?;
         let outputs = arbiter.step(Time(self.now), input);
         for output in &outputs {
@@ -327,12 +334,9 @@ impl World {
                 Output::Decided(d) => {
                     let about =
                         d.drain.map(|d| d.to_string()).or(d.workload.map(|w| w.to_string()));
-                    self.log(&format!(
-                        "decided [{}] {}: {}",
-                        d.reason.code(),
-                        about.unwrap_or_default(),
-                        d.reason
-                    ));
+                    let (about, code, reason) =
+                        (about.unwrap_or_default(), d.reason.code(), d.reason);
+                    self.log(&format!("decided [{code}] {about}: {reason}"));
                 }
                 Output::SaveWorkload(_)
                 | Output::SaveDrain(_)
@@ -356,10 +360,7 @@ impl World {
             }
             Output::ForgetWorkload(name) => drop(self.stored_workloads.remove(name)),
             Output::ForgetDrain(id) => drop(self.stored_drains.remove(id)),
-            Output::SaveNodeFaults(_) | Output::SaveWave => {
-                device::store(&mut self.stored_faults, arbiter, output);
-            }
-            Output::Decided(_) | Output::Send { .. } | Output::Reply(_) | Output::WakeAt(_) => {}
+            other => device::store(&mut self.stored_faults, arbiter, other),
         }
     }
 

@@ -30,15 +30,23 @@ fn allowed() -> BTreeSet<Deed> {
     allowed
 }
 
-/// What the arbiter has done, and what it was denied, as far as that is in the log.
-fn done(plane: &ControlPlane) -> (BTreeSet<Deed>, Vec<Value>) {
+/// What the arbiter has asked for so far, as far as that is in the log.
+fn events(plane: &ControlPlane) -> Vec<Value> {
     let log = std::fs::read_to_string(plane.path("audit.log")).unwrap();
     let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+    whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn deed(event: &Value) -> Deed {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (text(&event["verb"]), text(&event["objectRef"]["resource"]))
+}
+
+/// What the arbiter has done, and what it was denied.
+fn done(plane: &ControlPlane) -> (BTreeSet<Deed>, Vec<Value>) {
     let (mut done, mut denied) = (BTreeSet::new(), Vec::new());
-    for line in whole.lines() {
-        let event: Value = serde_json::from_str(line).unwrap();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        done.insert((text(&event["verb"]), text(&event["objectRef"]["resource"])));
+    for event in events(plane) {
+        done.insert(deed(&event));
         if event["responseStatus"]["code"] == 403 {
             denied.push(event);
         }
@@ -72,4 +80,26 @@ fn arbiter_does_all_that_its_role_allows_and_is_denied_nothing() {
     let (done, denied) = done(&plane);
     assert_eq!(denied, Vec::<Value>::new());
     assert_eq!(done, allowed());
+}
+
+#[test]
+fn quiet_arbiter_asks_for_nothing_but_its_lease() {
+    let Some(plane) = ControlPlane::start("a quiet arbiter") else { return };
+    let mut cluster = setup(&plane, &[], LEASE_MS).start();
+    // The freeze is the last thing that is stored.
+    cluster.freeze();
+    let renewal = ("update".to_owned(), "leases".to_owned());
+    let is_stored = |event: &Value| deed(event) == ("update".to_owned(), "configmaps".to_owned());
+    let since = || {
+        let events = events(&plane);
+        let last = events.iter().rposition(is_stored).expect("the epoch was raised");
+        events[last + 1..].iter().map(deed).collect::<Vec<_>>()
+    };
+    let later = cluster.wait("six renewals", |_| Some(since()).filter(|deeds| deeds.len() >= 6));
+    assert_eq!(later, vec![renewal; later.len()]);
+    let started: Vec<Deed> = events(&plane).iter().map(deed).collect();
+    let stored = started.iter().filter(|(_, resource)| resource == "configmaps").count();
+    // Looked for, made, listed; and the freeze.
+    assert_eq!(stored, 4, "{started:?}");
+    assert_eq!(cluster.arbiter().exited(), None);
 }

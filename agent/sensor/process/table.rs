@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use sluice_core::pod::{self, PodCgroup};
 use sluice_core::sample::{ProcessKey, ProcessState, SignalMasks};
 
 use super::is_gone;
@@ -23,6 +25,14 @@ const STATUS_BYTES_MAX: u64 = 64 << 10;
 /// `<workload>/<attempt>/<rank>` with a name of 253 characters fits twice.
 const MARKER_BYTES_MAX: usize = 512;
 
+/// A cgroup has a name of at most 4,096 bytes, the first version some twelve of them.
+const CGROUPS_BYTES_MAX: u64 = 64 << 10;
+
+/// How often an environment is read that is not there yet, and the pause between: for as long as the kernel takes to
+/// map a program, some hundred microseconds, and a time slice or two more.
+const EXEC_READS_MAX: u32 = 40;
+const EXEC_PAUSE: Duration = Duration::from_micros(200);
+
 /// `PF_KTHREAD` in the flags of `/proc/<pid>/stat`.
 const KERNEL_THREAD_FLAG: u64 = 0x0020_0000;
 
@@ -32,6 +42,8 @@ pub(super) struct Environ {
     pub(super) marker: Option<String>,
     pub(super) has_local_rank: bool,
     pub(super) is_readable: bool,
+    /// Its pod and container; only looked for if some worker is a pod.
+    pub(super) pod: Option<PodCgroup>,
 }
 
 /// One process of a pass.
@@ -71,6 +83,8 @@ pub(super) struct ProcessTable {
     tree: HostTree,
     /// Whose workers' markers count. `None`: everybody's.
     agent_uid: Option<String>,
+    /// Some worker is a pod: cgroups are looked at.
+    looks_for_pods: bool,
     environs: HashMap<u32, Remembered>,
 }
 
@@ -87,12 +101,25 @@ struct Remembered {
 
 impl ProcessTable {
     pub(super) fn new(host_root: &Path) -> Self {
-        ProcessTable { tree: HostTree::new(host_root), agent_uid: None, environs: HashMap::new() }
+        ProcessTable {
+            tree: HostTree::new(host_root),
+            agent_uid: None,
+            looks_for_pods: false,
+            environs: HashMap::new(),
+        }
     }
 
     /// From now on markers of processes that were started for another agent count as none.
     pub(super) fn only_of(&mut self, agent_uid: &str) {
         self.agent_uid = Some(agent_uid.to_owned());
+    }
+
+    /// From now on it is found out which pods processes belong to, or not any more.
+    pub(super) fn look_for_pods(&mut self, looks: bool) {
+        if self.looks_for_pods != looks {
+            self.looks_for_pods = looks;
+            self.environs.clear();
+        }
     }
 
     /// All processes that could be looked at, in ascending order of their ids, and how many were
@@ -163,25 +190,61 @@ impl ProcessTable {
         {
             return Some(Arc::clone(&known.environ));
         }
-        let environ = match self.tree.read(&format!("proc/{pid}/environ"), ENVIRON_BYTES_MAX) {
-            Ok(bytes) => {
-                let mut environ = parse_environ(bytes);
-                let is_foreign =
-                    self.agent_uid.as_deref().is_some_and(|uid| is_of_another(bytes, uid));
-                environ.marker = environ.marker.filter(|_| !is_foreign);
-                Arc::new(environ)
-            }
+        let (bytes, stat) = match self.read_environ(pid, stat.clone()) {
+            Ok(read) => read,
             Err(error) if is_gone(&error) => return None,
-            Err(_) => Arc::new(Environ::default()),
+            Err(_) => return Some(Arc::new(self.with_pod(pid, Environ::default()))),
         };
+        // It is still in the middle of exec: whose it is will be known with the next look.
+        let Some(bytes) = bytes else {
+            return Some(Arc::new(self.with_pod(pid, Environ::default())));
+        };
+        let mut environ = parse_environ(&bytes);
+        let is_foreign = self.agent_uid.as_deref().is_some_and(|uid| is_of_another(&bytes, uid));
+        environ.marker = environ.marker.filter(|_| !is_foreign);
+        let environ = Arc::new(self.with_pod(pid, environ));
         let remembered = Remembered {
             start_time_ticks: stat.start_time_ticks,
             env_start: stat.env_start,
-            comm: stat.comm.clone(),
+            comm: stat.comm,
             environ: Arc::clone(&environ),
         };
         self.environs.insert(pid, remembered);
         Some(environ)
+    }
+
+    /// The environment, and the stat that goes with it. `None`: there is none yet. The kernel shows an empty one from
+    /// the moment in which `exec` takes the old memory away until the new program is mapped; a worker that is looked at
+    /// just then would be nobody's, and its devices free.
+    fn read_environ(
+        &mut self,
+        pid: u32,
+        mut stat: Stat,
+    ) -> std::io::Result<(Option<Vec<u8>>, Stat)> {
+        for _ in 0..EXEC_READS_MAX {
+            let bytes = self.tree.read(&format!("proc/{pid}/environ"), ENVIRON_BYTES_MAX)?.to_vec();
+            let before = stat.env_start;
+            if !bytes.is_empty() {
+                return Ok((Some(bytes), stat));
+            }
+            let gone = std::io::ErrorKind::NotFound;
+            stat = self.stat(pid).ok_or(gone)?;
+            let is_over = matches!(stat.state, ProcessState::Zombie | ProcessState::Dead);
+            if is_over || (stat.env_start != 0 && stat.env_start == before) {
+                return Ok((Some(bytes), stat));
+            }
+            std::thread::sleep(EXEC_PAUSE);
+        }
+        Ok((None, stat))
+    }
+
+    fn with_pod(&mut self, pid: u32, environ: Environ) -> Environ {
+        if !self.looks_for_pods {
+            return environ;
+        }
+        let cgroups = self.tree.read(&format!("proc/{pid}/cgroup"), CGROUPS_BYTES_MAX);
+        let pod = cgroups.ok().and_then(|text| pod::of_process(&String::from_utf8_lossy(text)));
+        Environ { pod, ..environ }
     }
 }
 

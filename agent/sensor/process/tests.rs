@@ -1,3 +1,5 @@
+mod exec;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -22,7 +24,7 @@ fn key(pid: u32, start_time_ticks: u64) -> ProcessKey {
 
 fn watched(marker: &str, process: Option<ProcessKey>) -> WatchedWorker {
     let checkpoint_dir = Some(PathBuf::from("/ckpt/llama"));
-    WatchedWorker { marker: marker.to_owned(), process, checkpoint_dir }
+    WatchedWorker { marker: marker.to_owned(), process, checkpoint_dir, pod: None }
 }
 
 fn sensor() -> ProcessSensor {
@@ -194,7 +196,10 @@ fn status_gives_the_effective_user_and_signal_masks() {
 fn marker_is_taken_as_a_whole_and_only_if_plain() {
     let check = |bytes: &[u8], marker: Option<&str>, has_local_rank| {
         let marker = marker.map(str::to_owned);
-        assert_eq!(parse_environ(bytes), Environ { marker, has_local_rank, is_readable: true });
+        assert_eq!(
+            parse_environ(bytes),
+            Environ { marker, has_local_rank, is_readable: true, pod: None }
+        );
     };
     check(b"A=1\0SLUICE_WORKER=a/1/0\0LOCAL_RANK=0\0", Some("a/1/0"), true);
     check(b"SLUICE_WORKER=a/1/0", Some("a/1/0"), false);

@@ -31,7 +31,13 @@ impl Agent {
     /// The worker lives and was not told to end. One that was asked to save by SIGTERM was.
     fn awaits_term(&self, hand: &Hand) -> bool {
         let alive = self.workers.get(&hand.worker).is_some_and(|w| w.exit.is_none());
-        alive && !hand.term_intent && !hand.was_saved_by_term()
+        alive && !hand.term_intent && !hand.was_saved_by_term() && self.is_ended_here(&hand.worker)
+    }
+
+    /// False for a pod that kubelet ends: there is at most one sender for each process.
+    pub(super) fn is_ended_here(&self, worker: &WorkerId) -> bool {
+        let pod = self.workers.get(worker).and_then(|w| w.registration.pod.as_ref());
+        !pod.is_some_and(|pod| pod.is_ended_by_kubelet)
     }
 
     /// Whether a worker that is being released is to be told so now.

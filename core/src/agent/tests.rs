@@ -28,6 +28,7 @@ fn registration() -> Registration {
         checkpoint_rules: Default::default(),
         devices: BTreeSet::from(["gpu-0".parse().unwrap()]),
         drain_dir: "/drain".to_owned(),
+        pod: None,
     }
 }
 

@@ -270,7 +270,7 @@ impl Agent {
         self.term_if_due(key);
         let is_gone = self.workers.get(&key.1).is_none_or(Worker::is_gone);
         let grace_is_over = self.now.ms_since(released_at) >= hand.grace_ms;
-        if grace_is_over && !is_gone && !hand.kill_intent {
+        if grace_is_over && !is_gone && !hand.kill_intent && self.is_ended_here(&key.1) {
             self.kill(key);
         }
     }
