@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_core::health::kmsg::{KernelEvent, KernelLog, LogCounters, Occurrence};
-use sluice_core::health::{Change, Input, Judge, Verdict};
+use sluice_core::health::{Change, Input, Judge, Standing, Verdict};
 use sluice_core::id::WorkerId;
 use sluice_core::reason::Reason;
 use sluice_core::sample::{PciAddress, ProcessTableSample};
@@ -215,7 +215,10 @@ impl Task {
                     Some(request) => self.request(request),
                     None => return,
                 },
-                _ = ticks.tick() => self.step(Input::Tick),
+                _ = ticks.tick() => {
+                    self.step(Input::Tick);
+                    self.save_news();
+                }
             }
             self.publish();
         }
@@ -247,6 +250,7 @@ impl Task {
         let sample = self.gpus.as_ref().and_then(|gpus| gpus.table(Instant::now()).value);
         if let Some(sample) = sample {
             self.step(Input::Look(&sample));
+            self.save_news();
         }
     }
 
@@ -314,6 +318,18 @@ impl Task {
             }
             is_new
         });
+    }
+
+    /// Notes down what a look or time has changed; that something was merely seen again is not worth a write.
+    fn save_news(&mut self) {
+        let timeless = |standing: &[Standing]| {
+            let mut standing = standing.to_vec();
+            standing.iter_mut().filter_map(|s| s.fault.as_mut()).for_each(|f| f.seen_at = f.since);
+            standing
+        };
+        if timeless(&self.judge.standing()) != timeless(&self.kept.standing) {
+            self.save();
+        }
     }
 
     /// Notes down what has to last.

@@ -130,11 +130,12 @@ pub(crate) struct Parts {
 impl Parts {
     /// Takes up what is in the store and starts the arbiter's thread.
     pub(crate) fn start(config: &Config, (store, stored): (Store, Stored)) -> anyhow::Result<Self> {
-        let Stored { epoch, frozen, last_now, workloads, drains, next_sequence } = stored;
+        let Stored { epoch, frozen, last_now, workloads, drains, faults, next_sequence } = stored;
         info!(epoch, workloads = workloads.len(), drains = drains.len(), state = %store.path().display(), "state taken up");
         let core = sluice_core::arbiter::Config { epoch, ..config.core.clone() };
         let clock = Clock::start(last_now);
-        let arbiter = Arbiter::new(clock.now(), core, workloads, drains, frozen);
+        let mut arbiter = Arbiter::new(clock.now(), core, workloads, drains, frozen);
+        arbiter.take_up_faults(faults);
         let recorder =
             match config.record {
                 true => Some(Recorder::start(&config.paths.arbiter_record_dir()).context(

@@ -16,11 +16,13 @@ use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 use redb::{
-    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction,
+    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError,
+    TableHandle as _, WriteTransaction,
 };
-use sluice::wire::{WireError, pb};
+use sluice::wire::{WireError, pb, record};
+use sluice_core::arbiter::Faults;
 use sluice_core::drain::Drain;
-use sluice_core::id::{DrainId, WorkloadName};
+use sluice_core::id::{DrainId, NodeName, WorkloadName};
 use sluice_core::unit::Time;
 use sluice_core::workload::Workload;
 
@@ -29,7 +31,8 @@ pub(crate) use open::StoreError;
 /// Version of the tables below. Raised when an older arbiter could not use them any more.
 pub(crate) const VERSION: u64 = 1;
 
-/// Numbers by name: `version`, `epoch`, `last_now` (ms), `next_sequence`.
+/// Numbers by name: `version`, `epoch`, `last_now` (ms), `next_sequence`, `wave_open` (1: the breaker for waves of faults
+/// was open), `known_nodes`.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// Texts by name: `frozen` (why), absent while not frozen.
 const TEXTS: TableDefinition<'_, &str, &str> = TableDefinition::new("texts");
@@ -37,6 +40,8 @@ const TEXTS: TableDefinition<'_, &str, &str> = TableDefinition::new("texts");
 const WORKLOADS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("workloads");
 /// `sluice.v1.Drain` by id.
 const DRAINS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("drains");
+/// `sluice.v1.NodeFaults` by node. Absent in files of arbiters that knew none.
+const NODE_FAULTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("node_faults");
 
 /// What an earlier arbiter left.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,6 +56,8 @@ pub(crate) struct Stored {
     pub workloads: Vec<Workload>,
     /// All drains.
     pub drains: Vec<Drain>,
+    /// What was known of failing nodes.
+    pub faults: Faults,
     /// Number of the next decision.
     pub next_sequence: u64,
 }
@@ -66,6 +73,10 @@ pub(crate) struct Batch {
     pub decisions: Vec<pb::Decision>,
     /// Frozen by hand (why) or not any more; the outer `None` leaves it as it is.
     pub frozen: Option<Option<String>>,
+    /// Faults by node; `None` removes.
+    pub node_faults: BTreeMap<NodeName, Option<pb::NodeFaults>>,
+    /// Whether the breaker for waves of faults is open, and how many nodes are known; `None` leaves both as they are.
+    pub wave: Option<(bool, usize)>,
     /// Now.
     pub now: Time,
 }
@@ -77,6 +88,8 @@ impl Batch {
             && self.drains.is_empty()
             && self.decisions.is_empty()
             && self.frozen.is_none()
+            && self.node_faults.is_empty()
+            && self.wave.is_none()
     }
 }
 
@@ -135,10 +148,22 @@ impl Store {
             }
         }
         decisions::append(&transaction, &batch.decisions, self.decisions_max)?;
+        write_faults(&transaction, batch)?;
         write_meta(&transaction, batch)?;
         transaction.commit()?;
         Ok(())
     }
+}
+
+fn write_faults(transaction: &WriteTransaction, batch: &Batch) -> Result<(), redb::Error> {
+    let mut table = transaction.open_table(NODE_FAULTS)?;
+    for (name, faults) in &batch.node_faults {
+        match faults {
+            Some(value) => drop(table.insert(name.as_str(), value.encode_to_vec().as_slice())?),
+            None => drop(table.remove(name.as_str())?),
+        }
+    }
+    Ok(())
 }
 
 fn write_meta(transaction: &WriteTransaction, batch: &Batch) -> Result<(), redb::Error> {
@@ -146,6 +171,10 @@ fn write_meta(transaction: &WriteTransaction, batch: &Batch) -> Result<(), redb:
     meta.insert("last_now", batch.now.0)?;
     if let Some(last) = batch.decisions.last() {
         meta.insert("next_sequence", last.sequence + 1)?;
+    }
+    if let Some((open, known)) = batch.wave {
+        meta.insert("wave_open", u64::from(open))?;
+        meta.insert("known_nodes", known as u64)?;
     }
     let mut texts = transaction.open_table(TEXTS)?;
     match &batch.frozen {
@@ -163,7 +192,7 @@ fn read(database: &Database, path: &Path, epoch: u64) -> Result<Stored, StoreErr
         verb: "read",
         why: error.to_string(),
     };
-    let (meta, texts, workloads, drains) = read_raw(database).map_err(failed)?;
+    let Raw { meta, texts, workloads, drains, faults } = read_raw(database).map_err(failed)?;
     let bad = |what: String, error: WireError| StoreError::BadRecord {
         path: path.to_owned(),
         what,
@@ -179,12 +208,22 @@ fn read(database: &Database, path: &Path, epoch: u64) -> Result<Stored, StoreErr
             .and_then(|message| Drain::try_from(&message))
             .map_err(|error| bad(format!("drain \"{id}\""), error))
     };
+    let node_faults = |(name, bytes): (String, Vec<u8>)| {
+        decode::<pb::NodeFaults>(&bytes)
+            .and_then(|message| record::faults_in(&message))
+            .map_err(|error| bad(format!("record of faults of node \"{name}\""), error))
+    };
+    let is_open = meta.get("wave_open").is_some_and(|open| *open != 0);
+    let known = meta.get("known_nodes").copied().unwrap_or(0);
+    let known = usize::try_from(known).unwrap_or(usize::MAX);
+    let nodes = faults.into_iter().map(node_faults).collect::<Result<_, _>>()?;
     Ok(Stored {
         epoch,
         frozen: texts.get("frozen").cloned(),
         last_now: Time(meta.get("last_now").copied().unwrap_or(0)),
         workloads: workloads.into_iter().map(workload).collect::<Result<_, _>>()?,
         drains: drains.into_iter().map(drain).collect::<Result<_, _>>()?,
+        faults: Faults { is_open, known, nodes },
         next_sequence: meta.get("next_sequence").copied().unwrap_or(1),
     })
 }
@@ -193,12 +232,15 @@ fn decode<T: prost::Message + Default>(bytes: &[u8]) -> Result<T, WireError> {
     T::decode(bytes).map_err(|error| WireError::new("the record", error, "a message"))
 }
 
-type Raw = (
-    BTreeMap<String, u64>,
-    BTreeMap<String, String>,
-    Vec<(String, Vec<u8>)>,
-    Vec<(String, Vec<u8>)>,
-);
+type Records = Vec<(String, Vec<u8>)>;
+
+struct Raw {
+    meta: BTreeMap<String, u64>,
+    texts: BTreeMap<String, String>,
+    workloads: Records,
+    drains: Records,
+    faults: Records,
+}
 
 fn read_raw(database: &Database) -> Result<Raw, redb::Error> {
     let transaction = database.begin_read()?;
@@ -212,13 +254,25 @@ fn read_raw(database: &Database) -> Result<Raw, redb::Error> {
         let (key, value) = entry?;
         texts.insert(key.value().to_owned(), value.value().to_owned());
     }
-    let records = |definition: TableDefinition<'_, &str, &[u8]>| -> Result<Vec<(String, Vec<u8>)>, redb::Error> {
+    let records = |definition: TableDefinition<'_, &str, &[u8]>| -> Result<Records, redb::Error> {
         let mut records = Vec::new();
-        for entry in transaction.open_table(definition)?.iter()? {
+        let table = match transaction.open_table(definition) {
+            Err(TableError::TableDoesNotExist(_)) if definition.name() == NODE_FAULTS.name() => {
+                return Ok(records);
+            }
+            table => table?,
+        };
+        for entry in table.iter()? {
             let (key, value) = entry?;
             records.push((key.value().to_owned(), value.value().to_vec()));
         }
         Ok(records)
     };
-    Ok((meta, texts, records(WORKLOADS)?, records(DRAINS)?))
+    Ok(Raw {
+        meta,
+        texts,
+        workloads: records(WORKLOADS)?,
+        drains: records(DRAINS)?,
+        faults: records(NODE_FAULTS)?,
+    })
 }

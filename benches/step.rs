@@ -166,6 +166,7 @@ fn nodes() -> BTreeMap<NodeName, Node> {
     let node = |index: usize| {
         let devices = (0..8).map(|d| (name(&format!("{index}-{d}")), device(d, Health::Healthy)));
         let node = Node {
+            joined_at: Time(0),
             connected: true,
             since: Time(0),
             labels: SIZE.node(index).labels,
@@ -218,6 +219,8 @@ fn cluster(racks: &Racks) -> Snapshot {
         hold_offs: BTreeMap::new(),
         breaker_open: false,
         wave_open: false,
+        recalled: BTreeMap::new(),
+        known_before: 0,
         dirty: true,
     }
 }

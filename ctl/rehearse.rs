@@ -124,7 +124,11 @@ fn outcome(drain: &pb::Drain) -> Option<Result<String, String>> {
         return None;
     }
     let restarted = at(pb::DrainState::Releasing).is_some();
-    let then = if restarted { "then ended; it starts again" } else { "goes on" };
+    let then = match restarted {
+        true if !drain.rehearsal => "was drained for a device of it that has begun to fail",
+        true => "then ended; it starts again",
+        false => "goes on",
+    };
     if at(pb::DrainState::Durable).is_some() {
         let step = drain.saved.as_ref().map_or(0, |c| c.step);
         return Some(Ok(format!("saved step {step}{} and {then}", took(drain))));
@@ -165,6 +169,7 @@ mod tests {
             history: states.iter().map(transition).collect(),
             saved: Some(pb::Checkpoint { step: 41, ..pb::Checkpoint::default() }),
             saved_at: Some(prost_types::Timestamp { seconds: 12, nanos: 500_000_000 }),
+            rehearsal: true,
             ..pb::Drain::default()
         }
     }

@@ -7,7 +7,7 @@ use sluice::wire::pb::{DrainState, Health, Phase};
 use crate::cluster::{Cluster, Setup};
 use crate::trainer::Training;
 
-fn inject(cluster: &Cluster, arguments: &[&str]) {
+pub(crate) fn inject(cluster: &Cluster, arguments: &[&str]) {
     let mut all = vec!["inject-fault"];
     all.extend(arguments);
     let mut drill = cluster.sluice(&all);
@@ -26,7 +26,7 @@ fn health_of(cluster: &Cluster, node: &str, device: &str) -> Option<pb::Device> 
     report.devices.into_iter().find(|known| known.id == device)
 }
 
-fn drills() -> Setup {
+pub(crate) fn drills() -> Setup {
     let mut setup = Setup::nodes(&[("n1", 2)]);
     setup.agent_flags =
         ["--allow-fault-injection", "--kmsg-path", "off"].map(str::to_owned).to_vec();

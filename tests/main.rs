@@ -29,9 +29,11 @@ mod gpu_free;
 mod gpu_hang;
 mod gpu_kmsg;
 mod gpu_node;
+mod gpu_overtake;
 mod gpu_states;
 mod gpu_values;
 mod gpu_verdict;
+mod gpu_wave;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod manifests;

@@ -150,6 +150,9 @@ struct FactsForm {
     since_ms: u64,
     seen_at_ms: u64,
     count: u64,
+    /// Absent in files of agents that did not keep it.
+    #[serde(default)]
+    awaits_request: bool,
 }
 
 impl FileForm {
@@ -212,6 +215,7 @@ fn fault_out(standing: &Standing) -> FaultForm {
         since_ms: fault.since.0,
         seen_at_ms: fault.seen_at.0,
         count: fault.count,
+        awaits_request: standing.awaits_request,
     };
     FaultForm {
         pci: standing.pci.map(|pci| pci.to_string()),
@@ -222,18 +226,20 @@ fn fault_out(standing: &Standing) -> FaultForm {
 
 /// `None`: of another version, or damaged. The log tells it again if it is of this boot.
 fn fault_in(form: &FaultForm) -> Option<Standing> {
+    let key = key_of(&form.key)?;
     let facts = |facts: &FactsForm| {
         Some(Fault {
             reason: Reason::from_parts(&facts.code, &facts.values)?,
             health: health_of(&facts.health)?,
             action: facts.action.parse::<Action>().ok()?,
             is_urgent: facts.is_urgent,
-            source: Source::KernelLog,
+            source: source_of(key),
             since: Time(facts.since_ms),
             seen_at: Time(facts.seen_at_ms),
             count: facts.count,
         })
     };
+    let awaits_request = form.fault.as_ref().is_some_and(|facts| facts.awaits_request);
     let fault = match &form.fault {
         Some(form) => Some(facts(form)?),
         None => None,
@@ -242,16 +248,22 @@ fn fault_in(form: &FaultForm) -> Option<Standing> {
         Some(pci) => Some(pci.parse().ok()?),
         None => None,
     };
-    Some(Standing { pci, key: key_of(&form.key)?, fault })
+    Some(Standing { pci, key, fault, awaits_request })
 }
 
-/// The kernel's log raises only these.
+/// Where a fault that is kept was learned.
+fn source_of(key: FaultKey) -> Source {
+    if key == FaultKey::EccUncorrected { Source::Nvml } else { Source::KernelLog }
+}
+
+/// Only these are kept: no look shows them again.
 fn key_word(key: FaultKey) -> String {
     match key {
         FaultKey::Xid(code) => format!("xid-{code}"),
         FaultKey::Switch(code) => format!("sxid-{code}"),
         FaultKey::Action => "action".to_owned(),
         FaultKey::ActionUnknown => "action-unknown".to_owned(),
+        FaultKey::EccUncorrected => "ecc-uncorrected".to_owned(),
         FaultKey::Lost
         | FaultKey::Unreachable
         | FaultKey::NotListed
@@ -260,7 +272,6 @@ fn key_word(key: FaultKey) -> String {
         | FaultKey::RowsFailed
         | FaultKey::PagesPending
         | FaultKey::EccCorrected
-        | FaultKey::EccUncorrected
         | FaultKey::EccSram
         | FaultKey::Throttled
         | FaultKey::PcieWidth
@@ -275,6 +286,7 @@ fn key_of(word: &str) -> Option<FaultKey> {
     match word {
         "action" => return Some(FaultKey::Action),
         "action-unknown" => return Some(FaultKey::ActionUnknown),
+        "ecc-uncorrected" => return Some(FaultKey::EccUncorrected),
         _ => {}
     }
     if let Some(code) = word.strip_prefix("xid-") {

@@ -37,13 +37,15 @@ fn what_is_kept_comes_back_the_same() {
     let path = dir.path().join("health.json");
     let messages = [
         "NVRM: Xid (PCI:ffff00:03:00): 119, pid=7, name=x, Timeout",
+        "NVRM: Xid (PCI:ffff00:03:00): 120, GSP task timeout",
         "NVRM: Xid (PCI:ffff00:03:00): 999, x",
         "NVRM: Xid (PCI:ffff00:03:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
         "NVRM: Xid (PCI:ffff00:03:00): 154, GPU recovery action changed from 0x0 (None) to 0x9 (X)",
         "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
     ];
     let first = kept(&messages);
-    assert_eq!(first.standing.len(), 6);
+    assert_eq!(first.standing.len(), 7);
+    assert_eq!(first.standing.iter().filter(|s| s.awaits_request).count(), 1);
     let (keeper, nothing) = Keeper::open(path.clone(), "boot-1".to_owned()).unwrap();
     assert_eq!(nothing, Kept::default());
     assert!(keeper.submit(Kept::default()));

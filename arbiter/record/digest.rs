@@ -24,6 +24,10 @@ pub(super) fn of(arbiter: &Arbiter, outputs: &[Output]) -> u64 {
         let saved = match output {
             Output::SaveWorkload(name) => write!(hash, "{:?}", arbiter.workload(name)),
             Output::SaveDrain(id) => write!(hash, "{:?}", arbiter.drain(id)),
+            Output::SaveNodeFaults(name) => write!(hash, "{:?}", arbiter.node_faults(name)),
+            Output::SaveWave => {
+                write!(hash, "{} {}", arbiter.is_wave_open(), arbiter.known_nodes())
+            }
             Output::ForgetWorkload(_)
             | Output::ForgetDrain(_)
             | Output::Decided(_)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use sluice::wire::admin::decision;
-use sluice::wire::pb;
+use sluice::wire::{pb, record};
 use sluice_core::arbiter::{Arbiter, Decision, Input, Output, Reply};
 use sluice_core::id::{DrainId, NodeName, WorkloadName};
 use sluice_core::protocol::Order;
@@ -27,6 +27,8 @@ pub(super) struct Effects {
     drains: BTreeSet<DrainId>,
     decisions: Vec<(pb::Decision, Decision)>,
     frozen: Option<Option<String>>,
+    node_faults: BTreeSet<NodeName>,
+    has_wave: bool,
     sends: Vec<(NodeName, Order)>,
 }
 
@@ -54,11 +56,17 @@ impl Effects {
     pub(super) fn batch(&self, arbiter: &Arbiter, now: Time) -> Batch {
         let workload = |name: &WorkloadName| (name.clone(), arbiter.workload(name).map(Into::into));
         let drain = |id: &DrainId| (id.clone(), arbiter.drain(id).map(Into::into));
+        let faults = |name: &NodeName| {
+            let faults = arbiter.node_faults(name);
+            (name.clone(), faults.map(|faults| record::faults_out(name, &faults)))
+        };
         Batch {
             workloads: self.workloads.iter().map(workload).collect(),
             drains: self.drains.iter().map(drain).collect(),
             decisions: self.decisions.iter().map(|(message, _)| message.clone()).collect(),
             frozen: self.frozen.clone(),
+            node_faults: self.node_faults.iter().map(faults).collect(),
+            wave: self.has_wave.then(|| (arbiter.is_wave_open(), arbiter.known_nodes())),
             now,
         }
     }
@@ -81,6 +89,8 @@ impl Engine {
                 Output::SaveDrain(id) | Output::ForgetDrain(id) => {
                     effects.drains.insert(id);
                 }
+                Output::SaveNodeFaults(name) => drop(effects.node_faults.insert(name)),
+                Output::SaveWave => effects.has_wave = true,
                 Output::Decided(decided) => {
                     let message = decision(self.next_sequence, now, &decided);
                     self.next_sequence += 1;

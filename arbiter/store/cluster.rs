@@ -8,7 +8,9 @@ use redb::{Database, TableDefinition, WriteTransaction};
 use sluice::wire::pb;
 
 use super::open::{builder, initialize};
-use super::{Batch, DRAINS, META, Store, StoreError, Stored, TEXTS, WORKLOADS, decisions, read};
+use super::{
+    Batch, DRAINS, META, NODE_FAULTS, Store, StoreError, Stored, TEXTS, WORKLOADS, decisions, read,
+};
 use crate::k8s::{Change, DECISIONS_MAX, Remote, TakenUp, decision_key};
 
 impl Store {
@@ -58,7 +60,17 @@ fn changes(batch: &Batch) -> Vec<Change> {
         .frozen
         .iter()
         .map(|why| change("t/frozen".to_owned(), why.as_ref().map(|why| why.clone().into_bytes())));
-    workloads.chain(drains).chain(decisions).chain(frozen).collect()
+    let faults = batch.node_faults.iter().map(|(name, faults)| {
+        change(format!("f/{name}"), faults.as_ref().map(pb::NodeFaults::encode_to_vec))
+    });
+    let wave = batch.wave.iter().flat_map(|(is_open, known)| {
+        let number = |name: &str, value: u64| {
+            change(format!("m/{name}"), Some(value.to_string().into_bytes()))
+        };
+        [number("wave_open", u64::from(*is_open)), number("known_nodes", *known as u64)]
+    });
+    let others = decisions.chain(frozen).chain(faults).chain(wave);
+    workloads.chain(drains).chain(others).collect()
 }
 
 fn fill(taken: &TakenUp) -> Result<Database, redb::Error> {
@@ -70,9 +82,16 @@ fn fill(taken: &TakenUp) -> Result<Database, redb::Error> {
         meta.insert("epoch", taken.epoch)?;
         meta.insert("last_now", taken.last_now_ms)?;
         meta.insert("next_sequence", taken.next_sequence)?;
+        for (key, value) in records(taken, "m/") {
+            // A number that cannot be read is of another version: less is known, and nothing wrong.
+            if let Ok(number) = String::from_utf8_lossy(value).parse::<u64>() {
+                meta.insert(key, number)?;
+            }
+        }
     }
     set(&transaction, WORKLOADS, taken, "w/")?;
     set(&transaction, DRAINS, taken, "d/")?;
+    set(&transaction, NODE_FAULTS, taken, "f/")?;
     {
         let mut texts = transaction.open_table(TEXTS)?;
         for (key, value) in records(taken, "t/") {
@@ -112,6 +131,9 @@ fn set(
 mod tests {
     use std::collections::BTreeMap;
 
+    use sluice::wire::record;
+    use sluice_core::arbiter::{Faults, NodeFaults};
+    use sluice_core::id::NodeName;
     use sluice_core::unit::Time;
 
     use super::*;
@@ -119,16 +141,23 @@ mod tests {
     #[test]
     fn what_a_batch_stores_is_taken_up_the_same() {
         let decision = pb::Decision { sequence: 7, workload: "a".into(), ..Default::default() };
+        let node: NodeName = "n1".parse().unwrap();
+        let devices = ["gpu-0".parse().unwrap()].into();
+        let faults = NodeFaults { devices, at: Some(Time(4)) };
         let batch = Batch {
             workloads: BTreeMap::from([("b".parse().unwrap(), None)]),
             decisions: vec![decision.clone()],
             frozen: Some(Some("storm".to_owned())),
+            node_faults: [(node.clone(), Some(record::faults_out(&node, &faults)))].into(),
+            wave: Some((true, 5)),
             now: Time(5),
             ..Batch::default()
         };
         let changes = changes(&batch);
         let keys: Vec<&str> = changes.iter().map(|change| change.key.as_str()).collect();
-        assert_eq!(keys, ["w/b", "n/00000000000000000007", "t/frozen"]);
+        let expected =
+            ["w/b", "n/00000000000000000007", "t/frozen", "f/n1", "m/wave_open", "m/known_nodes"];
+        assert_eq!(keys, expected);
         let records = changes.into_iter().filter_map(|c| Some((c.key, c.value?))).collect();
         let taken = TakenUp { epoch: 3, last_now_ms: 5, next_sequence: 8, records };
         let database = fill(&taken).unwrap();
@@ -139,6 +168,7 @@ mod tests {
             last_now: Time(5),
             workloads: Vec::new(),
             drains: Vec::new(),
+            faults: Faults { is_open: true, known: 5, nodes: [(node, faults)].into() },
             next_sequence: 8,
         };
         assert_eq!(stored, expected);

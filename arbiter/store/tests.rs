@@ -4,10 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use redb::{Database, TableDefinition};
-use sluice::wire::{field, pb};
+use sluice::wire::{field, pb, record};
+use sluice_core::arbiter::{Faults, NodeFaults};
+use sluice_core::id::NodeName;
 use sluice_core::unit::Time;
 
-use super::{Batch, META, Store, StoreError, Stored, WORKLOADS};
+use super::{Batch, META, NODE_FAULTS, Store, StoreError, Stored, WORKLOADS};
 
 struct Home(tempfile::TempDir);
 
@@ -69,6 +71,7 @@ fn a_new_store_is_empty_and_private() {
         last_now: Time(0),
         workloads: Vec::new(),
         drains: Vec::new(),
+        faults: Faults::default(),
         next_sequence: 1,
     };
     assert_eq!(stored, expected);
@@ -92,6 +95,39 @@ fn what_was_committed_is_there_and_the_epoch_rises() {
     assert_eq!(names, ["a"]);
     assert_eq!((stored.epoch, stored.next_sequence, stored.last_now), (2, 3, Time(7)));
     assert_eq!(stored.frozen.as_deref(), Some("maintenance"));
+}
+
+#[test]
+fn faults_of_nodes_and_an_open_breaker_are_there_again() {
+    let home = Home::new();
+    let (store, _) = home.open().unwrap();
+    let faults = NodeFaults { devices: ["gpu-1".parse().unwrap()].into(), at: Some(Time(5)) };
+    let name = |text: &str| text.parse::<NodeName>().unwrap();
+    let out = |node: &str| Some(record::faults_out(&name(node), &faults));
+    let node_faults = [(name("n1"), out("n1")), (name("n2"), out("n2"))].into();
+    let batch = Batch { node_faults, wave: Some((true, 5)), ..Batch::default() };
+    assert!(!batch.is_empty());
+    store.commit(&batch).unwrap();
+    store.commit(&Batch { node_faults: [(name("n2"), None)].into(), ..Batch::default() }).unwrap();
+    drop(store);
+    let (store, stored) = home.open().unwrap();
+    let nodes = [(name("n1"), faults)].into();
+    assert_eq!(stored.faults, Faults { is_open: true, known: 5, nodes });
+    store.commit(&Batch { wave: Some((false, 5)), ..Batch::default() }).unwrap();
+    drop(store);
+    assert!(!home.open().unwrap().1.faults.is_open);
+}
+
+#[test]
+fn file_of_an_arbiter_that_stored_no_faults_is_read() {
+    let home = Home::new();
+    drop(home.open().unwrap());
+    let database = Database::open(home.path()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.delete_table(NODE_FAULTS).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    assert_eq!(home.open().unwrap().1.faults, Faults::default());
 }
 
 #[test]

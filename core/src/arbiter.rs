@@ -18,6 +18,7 @@ mod faults;
 mod freeze;
 mod messages;
 mod nodes;
+mod overtake;
 mod rehearse;
 mod review;
 mod schedule;
@@ -31,6 +32,7 @@ mod usage;
 mod view;
 mod waits;
 mod watchlist;
+mod wave;
 mod weigh;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +59,7 @@ pub use messages::{Decision, DecisionKind, Input, Output, Reply};
 pub use rehearse::REHEARSAL_MS_MAX;
 pub use snapshot::Snapshot;
 pub use usage::QueueUsage;
+pub use wave::{Faults, NodeFaults};
 pub use weigh::Candidate;
 
 /// Everything that can be set. Durations in ms.
@@ -136,6 +139,8 @@ pub struct Node {
     pub connected: bool,
     /// When it last connected or disconnected.
     pub since: Time,
+    /// When it joined; a node that an earlier arbiter knew has joined long ago.
+    pub joined_at: Time,
     /// Labels by which flavors and topologies know it.
     pub labels: BTreeMap<String, String>,
     /// Its devices.
@@ -184,6 +189,10 @@ pub struct Arbiter {
     wave_open: bool,
     /// Nodes with a device whose workers have to leave. Follows from `nodes`.
     failing: BTreeSet<NodeName>,
+    /// What an earlier arbiter knew of the faults of nodes that have not come back yet.
+    recalled: BTreeMap<NodeName, NodeFaults>,
+    /// How many nodes it knew.
+    known_before: usize,
     /// Something changed that may let a workload in.
     dirty: bool,
     /// Who is to be looked at though nothing that concerns them has changed.
@@ -231,6 +240,8 @@ impl Arbiter {
             breaker_open: false,
             wave_open: false,
             failing: BTreeSet::new(),
+            recalled: BTreeMap::new(),
+            known_before: 0,
             dirty: true,
             review: Review::of_all(),
             outputs: Vec::new(),
@@ -268,6 +279,7 @@ impl Arbiter {
         self.check_breaker();
         self.check_wave();
         self.drain_failing();
+        self.drop_failing_reservations();
         self.schedule();
         self.ask_for_wake();
         std::mem::take(&mut self.outputs)

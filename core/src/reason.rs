@@ -312,10 +312,10 @@ reasons! {
     // Health of devices.
     /// The driver's log speaks of a fault.
     GpuXid { xid: u32, what: String, text: String } = "gpu-xid", "Xid {xid} ({what}): {text}",
-        hint "sluice describe device shows what is to be done; the kernel's log (dmesg) has the whole message";
+        hint "sluice describe device shows what is to be done, dmesg the whole message; once done: sluice clear-faults --device ID";
     /// The driver asks for something.
     GpuActionAsked { action: String, value: String } = "gpu-action-asked", "the driver asks for {action} (recovery action {value})",
-        hint "do as it asks; the device is offered again when the driver asks for nothing any more";
+        hint "do as it asks; the device is offered again when the driver asks for nothing any more, or by sluice clear-faults";
     /// The driver asks for something unknown.
     GpuActionUnknown { value: String } = "gpu-action-unknown", "the driver asks for recovery action {value}, which this version does not know",
         hint "see NVIDIA's documentation of Xid 154; the device is not offered, and nobody is drained for that";
@@ -382,6 +382,13 @@ reasons! {
     DeviceFault { node: NodeName, device: DeviceId, fault: String, action: String } = "device-fault",
         "device {device} of node {node} has a fault ({fault}) and needs {action}: its workers save and leave while they can",
         hint "sluice describe device shows the fault; the device is offered again when it is gone";
+    /// Less time for an open drain.
+    DrainHurried { node: NodeName, device: DeviceId, fault: String, action: String, left_ms: Ms } = "drain-hurried",
+        "device {device} of node {node} has a fault ({fault}) and needs {action}: this drain has {left_ms:#} left";
+    /// Taken back for a more urgent one.
+    OvertakenByFault { node: NodeName, device: DeviceId } = "overtaken-by-fault", "device {device} of node {node} fails: planned anew for that";
+    /// Kept for somebody, and not to be given.
+    ReservationFailing { node: NodeName, device: DeviceId } = "reservation-failing", "device {device} of node {node}, kept for it, fails: placed anew";
     /// Too many at once.
     MostNodesFaulty { faulty: u32, known: u32 } = "most-nodes-faulty",
         "{faulty} of {known} nodes report new faults within 5 min: no new decision, as this is more likely a mistake than the devices",

@@ -7,6 +7,7 @@
 
 mod checker;
 mod crash_points;
+mod device;
 mod fault;
 mod gang;
 mod launcher;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_core::arbiter::{Arbiter, Config, Input, Output, Reply};
+use sluice_core::arbiter::{Arbiter, Config, Faults, Input, Output, Reply};
 use sluice_core::checkpoint::CheckpointScan;
 use sluice_core::drain::Drain;
 use sluice_core::id::{DeviceId, DrainId, NodeName, WorkerId, WorkloadName};
@@ -13,6 +13,7 @@ use sluice_core::protocol::{DrainEvent, NodeReport, Order};
 use sluice_core::unit::Time;
 use sluice_core::workload::Workload;
 
+use crate::device;
 use crate::gang::{Directory, Gang, Program};
 use crate::launcher::{Launcher, Stage};
 use crate::node::Node;
@@ -103,6 +104,7 @@ pub(crate) struct World {
     pub(crate) epoch: u64,
     stored_workloads: BTreeMap<WorkloadName, Workload>,
     stored_drains: BTreeMap<DrainId, Drain>,
+    stored_faults: Faults,
     pub(crate) nodes: BTreeMap<NodeName, Node>,
     pub(crate) connected: BTreeSet<NodeName>,
     /// Nodes cut off from the arbiter.
@@ -128,6 +130,7 @@ impl World {
             epoch: 0,
             stored_workloads: BTreeMap::new(),
             stored_drains: BTreeMap::new(),
+            stored_faults: Faults::default(),
             nodes: nodes.iter().map(|n| (n.clone(), Node::new(n, devices))).collect(),
             connected: BTreeSet::new(),
             partitioned: BTreeSet::new(),
@@ -165,7 +168,9 @@ impl World {
         let config = Config { epoch: self.epoch, ..self.config.clone() };
         let workloads = self.stored_workloads.values().cloned().collect();
         let drains = self.stored_drains.values().cloned().collect();
-        self.arbiter = Some(Arbiter::new(Time(self.now), config, workloads, drains, None));
+        let mut arbiter = Arbiter::new(Time(self.now), config, workloads, drains, None);
+        arbiter.take_up_faults(self.stored_faults.clone());
+        self.arbiter = Some(arbiter);
         self.arbiter_wakes_at = self.now;
         self.arbiter_dies_in = None;
     }
@@ -329,17 +334,16 @@ impl World {
                 Output::Decided(d) => {
                     let about =
                         d.drain.map(|d| d.to_string()).or(d.workload.map(|w| w.to_string()));
-                    self.log(&format!(
-                        "decided [{}] {}: {}",
-                        d.reason.code(),
-                        about.unwrap_or_default(),
-                        d.reason
-                    ));
+                    let (about, code, reason) =
+                        (about.unwrap_or_default(), d.reason.code(), d.reason);
+                    self.log(&format!("decided [{code}] {about}: {reason}"));
                 }
                 Output::SaveWorkload(_)
                 | Output::SaveDrain(_)
                 | Output::ForgetWorkload(_)
-                | Output::ForgetDrain(_) => {}
+                | Output::ForgetDrain(_)
+                | Output::SaveNodeFaults(_)
+                | Output::SaveWave => {}
             }
         }
         reply
@@ -356,7 +360,7 @@ impl World {
             }
             Output::ForgetWorkload(name) => drop(self.stored_workloads.remove(name)),
             Output::ForgetDrain(id) => drop(self.stored_drains.remove(id)),
-            Output::Decided(_) | Output::Send { .. } | Output::Reply(_) | Output::WakeAt(_) => {}
+            other => device::store(&mut self.stored_faults, arbiter, other),
         }
     }
 

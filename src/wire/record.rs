@@ -2,6 +2,8 @@
 
 mod state;
 
+pub use state::{faults_in, faults_out};
+
 use sluice_core::arbiter::Input;
 use sluice_core::id::{LauncherId, WorkerId, WorkloadName};
 use sluice_core::protocol::{DrainEvent, NodeReport};

@@ -44,6 +44,24 @@ fn case_25_log_of_the_boot_is_read_from_its_start_where_nothing_was_noted_down()
 }
 
 #[test]
+fn request_that_is_withdrawn_after_a_restart_of_the_agent_ends_what_it_stood_for() {
+    let mut log = Log::new(&[]);
+    log.xid("120, GSP task timeout @ pc:0x2b9e1ac, task: 1");
+    log.xid("154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)");
+    log.expect(Health::Unhealthy, Action::DrainAndReset, DrainNeed::Save, 2);
+    let kept = log.cluster.path("state/agents/n1/health.json");
+    log.cluster.wait("the faults to be noted down", |_| {
+        let text = std::fs::read_to_string(&kept).ok()?;
+        text.contains("\"last_sequence\":2,").then_some(())
+    });
+    log.cluster.kill_agent("n1");
+    log.cluster.start_agent("n1");
+    log.expect(Health::Unhealthy, Action::DrainAndReset, DrainNeed::Save, 2);
+    log.xid("154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)");
+    log.expect_healthy();
+}
+
+#[test]
 fn case_26_reset_and_reboot_end_what_they_can() {
     let mut log = Log::new(&[]);
     log.say(&format!("NVRM: GPU at {FIRST}: GPU-5fd4c08b-7a1c-4b1c-9d5f-3d9b4e0f2a11"));

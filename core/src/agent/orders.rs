@@ -59,6 +59,10 @@ impl Agent {
                 | Stage::Freed => false,
             };
             if !may_replace {
+                let deadline_at = self.now.plus_ms(prepare.hard_ms);
+                if hand.stage == Stage::Prepared && deadline_at < hand.deadline_at {
+                    self.journal(Hand { deadline_at, ..hand.clone() });
+                }
                 self.restate(key, epoch);
                 return;
             }

@@ -138,7 +138,7 @@ impl Arbiter {
         self.send_to_all(id, Self::prepare_verb);
     }
 
-    fn prepare_verb(&self, drain: &Drain) -> Verb {
+    pub(super) fn prepare_verb(&self, drain: &Drain) -> Verb {
         Verb::Prepare {
             mode: drain.plan.mode,
             save_signal: drain.plan.save_signal,

@@ -107,6 +107,11 @@ pub enum Output {
     ForgetWorkload(WorkloadName),
     /// Remove the drain from the store.
     ForgetDrain(DrainId),
+    /// Store what is known of the node's faults ([`super::Arbiter::node_faults`]), or remove it if that is nothing.
+    SaveNodeFaults(NodeName),
+    /// Store whether the breaker for waves of faults is open ([`super::Arbiter::is_wave_open`]), and how many nodes are
+    /// known ([`super::Arbiter::known_nodes`]).
+    SaveWave,
     /// Store, log and count a decision.
     Decided(Decision),
     /// Send an order. Whatever must be stored before it stands before it.

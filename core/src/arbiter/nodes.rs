@@ -17,8 +17,8 @@ const NODE_FORGOTTEN_MS: u64 = 3_600_000;
 impl Arbiter {
     pub(super) fn agent_connected(&mut self, name: &NodeName) {
         // It counts from its first report on: until then nothing is known of what it has.
-        let now = self.now;
-        let node = self.nodes.entry(name.clone()).or_insert_with(|| Node::new(now));
+        let (now, joined_at) = (self.now, self.joined_at(name));
+        let node = self.nodes.entry(name.clone()).or_insert_with(|| Node::new(now, joined_at));
         if !node.connected {
             self.silent.insert(name.clone());
         }
@@ -33,6 +33,7 @@ impl Arbiter {
         self.silent.remove(name);
         self.touched_nodes.insert(name.clone());
         self.node_decided(name, Reason::NodeConnected);
+        self.outputs.push(Output::SaveWave);
         self.awaited.remove(name);
         self.resend_orders(name);
         let here = self.watchlist.on(name).filter_map(|name| self.workloads.get(name));
@@ -94,7 +95,7 @@ impl Arbiter {
         if !is_same_node {
             self.touched_nodes.insert(name.clone());
         }
-        self.note_faults(name, &failed_before);
+        self.note_faults(name, failed_before);
         for (worker, reason) in faults {
             self.decided(DecisionKind::Workload, Some(&worker), reason);
         }
@@ -281,9 +282,12 @@ impl Arbiter {
         let old: Vec<NodeName> = self.silent.iter().filter(is_old).cloned().collect();
         for name in old {
             self.nodes.remove(&name);
-            self.failing.remove(&name);
+            self.forget_faults(&name);
             self.silent.remove(&name);
             self.touched_nodes.insert(name);
+        }
+        for name in self.lost_since(NODE_FORGOTTEN_MS) {
+            self.forget_faults(&name);
         }
     }
 
@@ -352,10 +356,11 @@ fn new_faults(
 }
 
 impl Node {
-    fn new(now: crate::unit::Time) -> Self {
+    fn new(now: crate::unit::Time, joined_at: crate::unit::Time) -> Self {
         Self {
             connected: false,
             since: now,
+            joined_at,
             labels: Default::default(),
             devices: Default::default(),
             workers: Default::default(),

@@ -290,6 +290,7 @@ impl Arbiter {
         let mut due: Vec<Time> = Vec::new();
         due.extend(self.retry_at);
         due.extend(self.review.due());
+        due.extend(self.wave_due());
         if self.dirty {
             due.push(self.now.plus_ms(1));
         }

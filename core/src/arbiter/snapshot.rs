@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Arbiter, Config, Node};
+use super::{Arbiter, Config, Node, NodeFaults};
 use crate::drain::Drain;
 use crate::id::{DrainId, NodeName, WorkloadName};
 use crate::unit::Time;
@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub hold_offs: BTreeMap<WorkloadName, Option<Time>>,
     pub breaker_open: bool,
     pub wave_open: bool,
+    pub recalled: BTreeMap<NodeName, NodeFaults>,
+    pub known_before: usize,
     pub dirty: bool,
 }
 
@@ -61,6 +63,8 @@ impl Arbiter {
             breaker_open,
             wave_open,
             failing: _,
+            recalled,
+            known_before,
             dirty,
             review: _,
             outputs: _,
@@ -80,6 +84,8 @@ impl Arbiter {
             hold_offs,
             breaker_open,
             wave_open,
+            recalled,
+            known_before,
             dirty,
         }
     }
@@ -102,6 +108,8 @@ impl Arbiter {
             hold_offs,
             breaker_open,
             wave_open,
+            recalled,
+            known_before,
             dirty,
         } = snapshot;
         let scheduler = super::scheduler_of(&config);
@@ -129,6 +137,8 @@ impl Arbiter {
             breaker_open,
             wave_open,
             failing: BTreeSet::new(),
+            recalled,
+            known_before,
             dirty,
             review: super::Review::of_all(),
             outputs: Vec::new(),

@@ -6,10 +6,12 @@ mod explain;
 mod faults;
 mod holds;
 mod nodes;
+mod overtake;
 mod policy;
 mod rehearse;
 mod restart;
 mod submit;
+mod wave;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,6 +40,10 @@ struct Bench {
     /// What workers report.
     has_client: bool,
     launcher_grace_ms: Option<u64>,
+    stored_faults: BTreeMap<NodeName, NodeFaults>,
+    stored_wave: (bool, usize),
+    /// Workers that their agents still have when the arbiter is replaced.
+    outliving: BTreeMap<NodeName, BTreeMap<WorkerId, WorkerReport>>,
 }
 
 impl Bench {
@@ -58,6 +64,9 @@ impl Bench {
             decided: Vec::new(),
             has_client: false,
             launcher_grace_ms: None,
+            stored_faults: BTreeMap::new(),
+            stored_wave: (false, 0),
+            outliving: BTreeMap::new(),
         };
         for node in nodes {
             bench.connect(node);
@@ -72,6 +81,13 @@ impl Bench {
                 Output::Send { node, order } => self.sent.push((node, order)),
                 Output::Decided(decision) => self.decided.push(decision),
                 Output::Reply(answer) => reply = Some(answer),
+                Output::SaveNodeFaults(name) => match self.arbiter.node_faults(&name) {
+                    Some(faults) => drop(self.stored_faults.insert(name, faults)),
+                    None => drop(self.stored_faults.remove(&name)),
+                },
+                Output::SaveWave => {
+                    self.stored_wave = (self.arbiter.is_wave_open(), self.arbiter.known_nodes());
+                }
                 Output::SaveWorkload(_)
                 | Output::SaveDrain(_)
                 | Output::ForgetWorkload(_)
@@ -88,9 +104,14 @@ impl Bench {
     }
 
     fn connect(&mut self, node: &str) {
+        self.connect_with(node, |_, _| {});
+    }
+
+    /// The agent of `node` connects with devices as `change` leaves them.
+    fn connect_with(&mut self, node: &str, change: impl Fn(&str, &mut Device)) {
         let node: NodeName = node.parse().unwrap();
         let device = |index: u32| {
-            let device = Device {
+            let mut device = Device {
                 resource: gpu(),
                 index,
                 kind: "nvidia-l4".to_owned(),
@@ -98,9 +119,12 @@ impl Bench {
                 health: Health::Healthy,
                 fault: None,
             };
-            (format!("{node}-{index}").parse().unwrap(), device)
+            let id = format!("{node}-{index}");
+            change(&id, &mut device);
+            (id.parse().unwrap(), device)
         };
-        let known = self.arbiter.nodes().get(&node).map(|n| n.workers.clone()).unwrap_or_default();
+        let known = self.arbiter.nodes().get(&node).map(|n| n.workers.clone());
+        let known = known.or_else(|| self.outliving.get(&node).cloned()).unwrap_or_default();
         let report = NodeReport {
             full: true,
             devices: (0..2).map(device).collect(),

@@ -83,6 +83,8 @@ pub struct Standing {
     pub key: FaultKey,
     /// The fault. `None`: it is over, but it has been there before.
     pub fault: Option<Fault>,
+    /// The driver asks for what this fault needs, or will: its request stands for the fault, and its "nothing" ends it.
+    pub awaits_request: bool,
 }
 
 /// The judge's state. See the module.
@@ -126,7 +128,7 @@ impl Judge {
 
     /// Takes up what an earlier one left. `has_rebooted`: the machine was started since, which ends some faults.
     pub fn restore(&mut self, standing: Vec<Standing>, has_rebooted: bool) {
-        for Standing { pci, key, fault } in standing {
+        for Standing { pci, key, fault, awaits_request } in standing {
             let now = self.now;
             let fault = fault.map(|fault| {
                 let (since, seen_at) = (fault.since.min(now), fault.seen_at.min(now));
@@ -140,7 +142,7 @@ impl Judge {
             };
             let Some(device) = self.device_mut(pci) else { continue };
             match fault {
-                Some(fault) => device.take_up(key, fault),
+                Some(fault) => device.take_up(key, fault, awaits_request),
                 None => device.note_cured(key),
             }
             if has_rebooted {
@@ -152,18 +154,25 @@ impl Judge {
     /// What the next judge has to be told: see [`Self::restore`].
     #[must_use]
     pub fn standing(&self) -> Vec<Standing> {
-        let is_kept = |fault: &Fault| fault.source == Source::KernelLog;
-        let node = self
-            .node
-            .iter()
-            .filter(|(_, fault)| is_kept(fault))
-            .map(|(key, fault)| Standing { pci: None, key: *key, fault: Some(fault.clone()) });
+        let node =
+            self.node.iter().filter(|(key, fault)| is_kept(**key, fault)).map(|(key, fault)| {
+                Standing { pci: None, key: *key, fault: Some(fault.clone()), awaits_request: false }
+            });
         let devices = self.devices.iter().flat_map(|(pci, device)| {
-            let faults = device.faults().filter(|(_, fault)| is_kept(fault)).map(|(key, fault)| {
-                Standing { pci: Some(*pci), key: *key, fault: Some(fault.clone()) }
+            let kept = device.faults().filter(|(key, fault)| is_kept(**key, fault));
+            let faults = kept.map(|(key, fault)| Standing {
+                pci: Some(*pci),
+                key: *key,
+                fault: Some(fault.clone()),
+                awaits_request: device.is_awaiting_request(*key),
             });
             let cured = device.cured().filter(|key| device.fault(**key).is_none());
-            let cured = cured.map(|key| Standing { pci: Some(*pci), key: *key, fault: None });
+            let cured = cured.map(|key| Standing {
+                pci: Some(*pci),
+                key: *key,
+                fault: None,
+                awaits_request: false,
+            });
             faults.chain(cured)
         });
         node.chain(devices).collect()
@@ -207,9 +216,9 @@ impl Judge {
 
     fn forget_old(&mut self) {
         let now = self.now;
-        let is_old = |fault: &Fault| {
+        let is_old = |key: FaultKey, fault: &Fault| {
             let quiet_ms = now.ms_since(fault.seen_at);
-            fault.source == Source::KernelLog
+            is_kept(key, fault)
                 && fault.action < Action::ContactSupport
                 && match fault.health {
                     Health::Healthy | Health::Degraded => quiet_ms >= FORGOTTEN_MS,
@@ -217,7 +226,7 @@ impl Judge {
                     Health::Unhealthy => false,
                 }
         };
-        self.node.retain(|_, fault| !is_old(fault));
+        self.node.retain(|key, fault| !is_old(*key, fault));
         for device in self.devices.values_mut() {
             device.forget(is_old);
         }
@@ -237,6 +246,11 @@ impl Judge {
             }
         }
     }
+}
+
+/// Whether no look shows it again: it is kept over a restart of the agent, and forgotten once it is old.
+fn is_kept(key: FaultKey, fault: &Fault) -> bool {
+    fault.source == Source::KernelLog || key == FaultKey::EccUncorrected
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]

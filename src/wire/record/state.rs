@@ -1,6 +1,6 @@
 //! The arbiter's whole state.
 
-use sluice_core::arbiter::{Config, Node, Snapshot};
+use sluice_core::arbiter::{Config, Node, NodeFaults, Snapshot};
 use sluice_core::drain::Drain;
 use sluice_core::id::NodeName;
 use sluice_core::queue::Queues;
@@ -29,6 +29,8 @@ impl From<&Snapshot> for pb::RecordStart {
             retry_at: snapshot.retry_at.map(field::timestamp),
             breaker_open: snapshot.breaker_open,
             wave_open: snapshot.wave_open,
+            known_before: snapshot.known_before as u64,
+            recalled: snapshot.recalled.iter().map(|(name, f)| faults_out(name, f)).collect(),
             dirty: snapshot.dirty,
             hold_offs: snapshot
                 .hold_offs
@@ -72,6 +74,8 @@ impl TryFrom<&pb::RecordStart> for Snapshot {
             hold_offs: hold_offs.collect::<Result<_, WireError>>()?,
             breaker_open: start.breaker_open,
             wave_open: start.wave_open,
+            known_before: usize::try_from(start.known_before).unwrap_or(usize::MAX),
+            recalled: start.recalled.iter().map(faults_in).collect::<Result<_, _>>()?,
             dirty: start.dirty,
         })
     }
@@ -86,13 +90,40 @@ fn node_out(name: &NodeName, node: &Node) -> pb::RecordNode {
         workers: node.workers.iter().map(|(id, w)| node::worker_out(id, w)).collect(),
         labels: node.labels.clone(),
         fault_at: node.fault_at.map(field::timestamp),
+        joined_at: Some(field::timestamp(node.joined_at)),
     }
 }
 
+/// Faults of a node, as they are stored.
+#[must_use]
+pub fn faults_out(node: &NodeName, faults: &NodeFaults) -> pb::NodeFaults {
+    pb::NodeFaults {
+        node: node.to_string(),
+        devices: field::texts(&faults.devices),
+        at: faults.at.map(field::timestamp),
+    }
+}
+
+/// Faults of a node, as they were stored.
+///
+/// # Errors
+/// At the first field that cannot be used.
+pub fn faults_in(message: &pb::NodeFaults) -> Result<(NodeName, NodeFaults), WireError> {
+    let faults = NodeFaults {
+        devices: field::names("devices", &message.devices)?,
+        at: field::optional_time("at", message.at.as_ref())?,
+    };
+    Ok((field::name("node", &message.node)?, faults))
+}
+
 fn node_in(message: &pb::RecordNode) -> Result<(NodeName, Node), WireError> {
+    let since = field::required_time("since", message.since.as_ref())?;
+    // Records of versions that did not know it: the last connection was taken for it.
+    let joined_at = field::optional_time("joined_at", message.joined_at.as_ref())?;
     let value = Node {
         connected: message.connected,
-        since: field::required_time("since", message.since.as_ref())?,
+        since,
+        joined_at: joined_at.unwrap_or(since),
         devices: message.devices.iter().map(node::device_in).collect::<Result<_, _>>()?,
         workers: message.workers.iter().map(node::worker_in).collect::<Result<_, _>>()?,
         labels: message.labels.clone(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prost::Message;
-use sluice_core::arbiter::{Config, Input, Node, Snapshot};
+use sluice_core::arbiter::{Config, Input, Node, NodeFaults, Snapshot};
 use sluice_core::checkpoint::{CheckpointFormat, CheckpointRules};
 use sluice_core::drain::{
     Account, Alternative, Drain, DrainMember, DrainState, Mode, Plan, Transition,
@@ -314,6 +314,7 @@ fn snapshot() -> Snapshot {
     let node = Node {
         connected: true,
         since: Time(3),
+        joined_at: Time(2),
         labels: [("example.com/rack".to_owned(), "r7".to_owned())].into(),
         devices: super::devices(),
         workers: super::workers(),
@@ -334,6 +335,11 @@ fn snapshot() -> Snapshot {
         hold_offs: [("w1".parse().unwrap(), None), ("w2".parse().unwrap(), Some(Time(12)))].into(),
         breaker_open: true,
         wave_open: true,
+        known_before: 17,
+        recalled: BTreeMap::from([(
+            "n2".parse().unwrap(),
+            NodeFaults { devices: set(&["gpu-1"]), at: Some(Time(8)) },
+        )]),
         dirty: true,
     }
 }

@@ -47,8 +47,15 @@ impl Device {
         }
     }
 
-    pub(super) fn take_up(&mut self, key: FaultKey, fault: Fault) {
+    pub(super) fn take_up(&mut self, key: FaultKey, fault: Fault, awaits_request: bool) {
         self.faults.insert(key, fault);
+        if awaits_request {
+            self.awaits_request.insert(key);
+        }
+    }
+
+    pub(super) fn is_awaiting_request(&self, key: FaultKey) -> bool {
+        self.awaits_request.contains(&key)
     }
 
     /// Raises a fault, or adds to one that stands: the worse of the two remains, since the first.
@@ -126,8 +133,8 @@ impl Device {
         }
     }
 
-    pub(super) fn forget(&mut self, is_old: impl Fn(&Fault) -> bool) {
-        self.faults.retain(|_, fault| !is_old(fault));
+    pub(super) fn forget(&mut self, is_old: impl Fn(FaultKey, &Fault) -> bool) {
+        self.faults.retain(|key, fault| !is_old(*key, fault));
         let faults = &self.faults;
         self.awaits_request.retain(|key| faults.contains_key(key));
     }

@@ -189,7 +189,7 @@ impl Judge {
     pub(super) fn raise_on_node(&mut self, key: FaultKey, fault: Fault) {
         let mut device = super::Device::default();
         if let Some(standing) = self.node.remove(&key) {
-            device.take_up(key, standing);
+            device.take_up(key, standing, false);
         }
         device.raise(key, fault);
         self.node.extend(device.fault(key).cloned().map(|fault| (key, fault)));

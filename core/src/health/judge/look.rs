@@ -152,7 +152,11 @@ impl Judge {
         if gpu.lost.is_none() {
             signs.extend(device.seen.signs(gpu, at, is_joining));
             let errors = device.seen.new_uncorrected(gpu);
-            if errors > 0 {
+            if errors.is_none() {
+                // What has reset the counter has dealt with the errors: pages retired, rows remapped, memory scrubbed.
+                device.clear(FaultKey::EccUncorrected);
+            }
+            if let Some(errors) = errors.filter(|errors| *errors > 0) {
                 let fault = Fault {
                     reason: Reason::GpuEccUncorrected { errors },
                     health: Health::Degraded,

@@ -80,11 +80,12 @@ impl Seen {
         (row.unsigned_abs() >= looks).then_some(is_there)
     }
 
-    /// Uncorrected errors since the look before.
-    pub(super) fn new_uncorrected(&mut self, gpu: &GpuSample) -> u64 {
-        let Some(now) = gpu.ecc.uncorrected_volatile else { return 0 };
+    /// Uncorrected errors since the look before; `None`: they are counted anew, as after a reset of the GPU or a new
+    /// start of the driver.
+    pub(super) fn new_uncorrected(&mut self, gpu: &GpuSample) -> Option<u64> {
+        let Some(now) = gpu.ecc.uncorrected_volatile else { return Some(0) };
         let before = self.uncorrected.replace(now);
-        before.map_or(0, |before| now.saturating_sub(before))
+        before.map_or(Some(0), |before| now.checked_sub(before))
     }
 
     pub(super) fn signs(&mut self, gpu: &GpuSample, at: Time, is_joining: bool) -> Signs {
