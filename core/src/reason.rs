@@ -70,6 +70,24 @@ reasons! {
     /// Just submitted.
     Submitted = "submitted", "submitted";
 
+    // Slices of TPUs.
+    /// A slice that cannot be asked for.
+    SliceIllegal { why: String } = "slice-illegal", "this slice cannot be asked for: {why}";
+    /// Ranks that do not fill the slices.
+    SliceRanks { why: String } = "slice-ranks", "the ranks do not fill the slices: {why}",
+        hint "--nnodes is the number of slices times the hosts of one, if each rank has all chips of a host";
+    /// No place for the slices.
+    SliceWaits { shape: String, count: u32, code: String, why: String } = "slice-waits", "no place for {count} x {shape}: {why}",
+        hint "sluice slice plan SHAPE shows what would help";
+    /// A place that the launchers do not reach.
+    SliceUnreachable { rank: u32 } = "slice-unreachable", "rank {rank} can start on no node of the slices that were found",
+        hint "let the launchers of all ranks reach all nodes, or exactly those of one slice";
+    /// Where the slices go.
+    SlicePlaced { shape: String, partitions: String, code: String, why: String } = "slice-found", "{shape} on {partitions}: {why}";
+    /// A slice that has to move.
+    SliceMoves { code: String, node: NodeName, why: String } = "slice-moves", "its slice has to move: {why}",
+        hint "it resumes from its checkpoint where there is room; sluice slice map shows the hosts";
+
     // What would be, and what would help.
     /// There is room for it.
     WouldBeAdmitted { nodes: String } = "would-be-admitted", "it would get devices now, on {nodes}";

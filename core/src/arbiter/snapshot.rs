@@ -61,6 +61,8 @@ impl Arbiter {
             breaker_open,
             wave_open,
             failing: _,
+            sliced: _,
+            pins: _,
             dirty,
             review: _,
             outputs: _,
@@ -129,11 +131,14 @@ impl Arbiter {
             breaker_open,
             wave_open,
             failing: BTreeSet::new(),
+            sliced: BTreeSet::new(),
+            pins: BTreeMap::new(),
             dirty,
             review: super::Review::of_all(),
             outputs: Vec::new(),
         };
         arbiter.find_failing();
+        arbiter.find_sliced();
         arbiter.find_silent();
         arbiter.sync_all();
         for (name, since) in hold_offs {

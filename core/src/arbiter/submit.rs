@@ -49,6 +49,7 @@ impl Arbiter {
             let profile = self.lesson_for(&spec);
             let workload = Workload { attempt, profile, ..new_workload(spec.clone(), self.now) };
             self.workloads.insert(name.clone(), workload);
+            self.note_sliced(&name);
             self.decided(DecisionKind::Submit, Some(&name), Reason::Submitted);
         }
         let now = self.now;
@@ -123,6 +124,7 @@ impl Arbiter {
         let queue_name: QueueName = queue.name.as_str().parse().unwrap_or(spec.queue.clone());
         spec.queue = queue_name.clone();
         self.check_topology(spec, queue)?;
+        self.check_slice(spec)?;
         for resource in spec.resources.keys() {
             let (resource, requested) = (resource.clone(), spec.total(resource));
             if !Self::offers(queue, &resource) {
@@ -201,6 +203,7 @@ impl Arbiter {
 
     fn forget_workload(&mut self, name: &WorkloadName) {
         self.workloads.remove(name);
+        self.note_sliced(name);
         self.watch(name);
         self.touched.insert(name.clone());
         self.outputs.push(Output::ForgetWorkload(name.clone()));
@@ -337,6 +340,7 @@ fn new_workload(spec: WorkloadSpec, now: crate::unit::Time) -> Workload {
         last_drain: None,
         resume_step: None,
         reservation: None,
+        slices: Vec::new(),
     }
 }
 
@@ -349,6 +353,7 @@ fn difference(first: &WorkloadSpec, second: &WorkloadSpec) -> Option<(String, St
         nnodes,
         resources,
         topology,
+        slice,
         checkpoint,
         save_signal,
         is_signal_vouched,
@@ -373,6 +378,9 @@ fn difference(first: &WorkloadSpec, second: &WorkloadSpec) -> Option<(String, St
     }
     if *topology != second.topology {
         return show("topology", topology, &second.topology);
+    }
+    if *slice != second.slice {
+        return show("slice", slice, &second.slice);
     }
     if *checkpoint != second.checkpoint {
         return show("checkpoint", checkpoint, &second.checkpoint);

@@ -9,6 +9,7 @@ mod nodes;
 mod policy;
 mod rehearse;
 mod restart;
+mod slices;
 mod submit;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,6 +120,7 @@ impl Bench {
             nnodes,
             resources: BTreeMap::from([(gpu(), gpus)]),
             topology: None,
+            slice: None,
             checkpoint: Some(CheckpointSpec {
                 dir: "/ckpt".to_owned(),
                 format: CheckpointFormat::HuggingFace,
