@@ -67,26 +67,16 @@ reasons! {
     RestartElsewhere { drain: DrainId } = "restart-elsewhere", "what it ran on failed ({drain}) and there is no new checkpoint; starts again where there is room";
     /// A launcher is away.
     WaitingForLauncher { rank: u32 } = "waiting-for-launcher", "the sluice run process of rank {rank} is not connected";
+    /// A slice of TPUs that cannot be asked for.
+    SliceIllegal { why: String } = "slice-illegal", "these slices cannot be asked for: {why}";
+    /// No place for its slices.
+    SliceWaits { shape: String, count: u32, code: String, why: String } = "slice-waits", "no place for {count} x {shape}: {why}", hint "sluice slice plan";
+    /// Where its slices go.
+    SlicePlaced { shape: String, partitions: String, code: String, why: String } = "slice-found", "{shape} on {partitions}: {why}";
+    /// Slices that have to move.
+    SliceMoves { code: String, node: NodeName, why: String } = "slice-moves", "its slice has to move: {why}", hint "sluice slice map shows the hosts";
     /// Just submitted.
     Submitted = "submitted", "submitted";
-
-    // Slices of TPUs.
-    /// A slice that cannot be asked for.
-    SliceIllegal { why: String } = "slice-illegal", "this slice cannot be asked for: {why}";
-    /// Ranks that do not fill the slices.
-    SliceRanks { why: String } = "slice-ranks", "the ranks do not fill the slices: {why}",
-        hint "--nnodes is the number of slices times the hosts of one, if each rank has all chips of a host";
-    /// No place for the slices.
-    SliceWaits { shape: String, count: u32, code: String, why: String } = "slice-waits", "no place for {count} x {shape}: {why}",
-        hint "sluice slice plan SHAPE shows what would help";
-    /// A place that the launchers do not reach.
-    SliceUnreachable { rank: u32 } = "slice-unreachable", "rank {rank} can start on no node of the slices that were found",
-        hint "let the launchers of all ranks reach all nodes, or exactly those of one slice";
-    /// Where the slices go.
-    SlicePlaced { shape: String, partitions: String, code: String, why: String } = "slice-found", "{shape} on {partitions}: {why}";
-    /// A slice that has to move.
-    SliceMoves { code: String, node: NodeName, why: String } = "slice-moves", "its slice has to move: {why}",
-        hint "it resumes from its checkpoint where there is room; sluice slice map shows the hosts";
 
     // What would be, and what would help.
     /// There is room for it.
@@ -297,8 +287,7 @@ reasons! {
     /// A trial that succeeded and ended the worker.
     RehearsedEnds { step: u64, took_ms: Ms } = "rehearsed-ends", "the worker saved step {step} {took_ms:#} after it was asked, and then ended; it starts again";
     /// A trial that was none.
-    RehearsedUnasked = "rehearsed-unasked", "a save was under way already, so the worker was not asked: nothing was learned",
-        hint "try again between two saves";
+    RehearsedUnasked = "rehearsed-unasked", "a save was under way already, so the worker was not asked: nothing was learned", hint "try again between two saves";
     /// A trial that did not succeed.
     RehearsalFailed { code: String } = "rehearsal-failed", "the worker did not save when it was asked ({code}); it is not asked so in a drain";
     /// Nothing to try.

@@ -86,7 +86,7 @@ pub struct WorkloadSpec {
     /// How the ranks must lie to each other; `None`: anyhow. Levels are node label keys.
     pub topology: Option<TopologyMode>,
     /// Slices of TPUs that it runs on; `None`: on any devices.
-    pub slice: Option<SliceSpec>,
+    pub slice: Option<Box<SliceSpec>>,
     /// Where to look for checkpoints.
     pub checkpoint: Option<CheckpointSpec>,
     /// How to ask for one.

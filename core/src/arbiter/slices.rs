@@ -234,7 +234,12 @@ impl Arbiter {
         let per_host = host_chips / chips.map_or(host_chips, |(_, n)| (*n).max(1));
         let slices = match seats(workload, fleet, slices, per_host) {
             Ok(slices) => slices,
-            Err(rank) => return Pin::None(Reason::SliceUnreachable { rank }),
+            Err(rank) => {
+                let (shape, count) = (slice.shape.clone(), slice.count);
+                let code = "slice-unreachable".to_owned();
+                let why = format!("rank {rank} can start on none of the hosts that were found");
+                return Pin::None(Reason::SliceWaits { shape, count, code, why });
+            }
         };
         sites.placed.push(running);
         sites.evicted.extend(victims.iter().cloned());

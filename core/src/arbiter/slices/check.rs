@@ -31,18 +31,18 @@ impl Arbiter {
         slice.generation.clone_from(&wanted.generation);
         slice.shape = wanted.shape.to_string();
         let Some(generation) = table.find(&wanted.generation) else { return Ok(()) };
-        let ranks = |why: String| Err(Reason::SliceRanks { why });
+        let ranks = |why: String| Err(Reason::SliceIllegal { why });
         let chips = spec.resources.iter().find(|(r, _)| r.as_str() == CHIPS).map(|(_, n)| *n);
         let Some(chips) = chips.and_then(|chips| u32::try_from(chips).ok()) else {
-            let host = generation.hosts.first().map_or(0, |host| host.chips());
+            let host = generation.hosts.first().map_or(0, crate::topology::Shape::chips);
             return ranks(format!("each needs {CHIPS}, such as {host}: all chips of a host"));
         };
-        if spec.nnodes % slice.count != 0 {
+        if !spec.nnodes.is_multiple_of(slice.count) {
             let (nnodes, count) = (spec.nnodes, slice.count);
             return ranks(format!("{nnodes} ranks cannot be spread evenly over {count} slices"));
         }
         let checked = generation.check_pods(wanted.shape, spec.nnodes / slice.count, chips);
-        checked.map_err(|error| Reason::SliceRanks {
+        checked.map_err(|error| Reason::SliceIllegal {
             why: match slice.count {
                 1 => error.to_string(),
                 count => format!("each of the {count} slices: {error}"),

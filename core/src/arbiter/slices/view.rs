@@ -160,7 +160,8 @@ impl Arbiter {
         }
         let table = &self.config.generations;
         let generation = workload.spec.slice.as_ref().and_then(|s| table.find(&s.generation));
-        let chips = generation.and_then(|g| g.hosts.first()).map_or(0, |host| host.chips());
+        let chips =
+            generation.and_then(|g| g.hosts.first()).map_or(0, crate::topology::Shape::chips);
         let nodes = slice.nodes.values().filter_map(|name| self.nodes.get(name));
         let worst = nodes.filter(|n| n.connected).map(|node| health_of(node, chips)).max();
         let started = |rank: &&u32| workload.members.get(rank).is_some_and(|m| m.started);

@@ -75,13 +75,13 @@ fn two_cubes() -> Bench {
 fn spec(workload: &str, priority: i32, shape: &str, count: u32, ranks: u32) -> WorkloadSpec {
     WorkloadSpec {
         resources: BTreeMap::from([(tpu(), 4)]),
-        slice: Some(SliceSpec {
+        slice: Some(Box::new(SliceSpec {
             generation: String::new(),
             shape: shape.to_owned(),
             count,
             is_healthy_only: false,
             group: None,
-        }),
+        })),
         ..Bench::spec(workload, priority, ranks, 4)
     }
 }
@@ -238,9 +238,9 @@ fn what_cannot_be_a_slice_is_refused_with_what_would_be_right() {
         ("4x4x6", 1, 24, "slice-illegal", "nearest: 4x4x4 (smaller), 4x4x8 (larger)"),
         ("8x4x4", 1, 32, "slice-illegal", "4x4x8"),
         ("2x2", 1, 1, "slice-illegal", "2 dimensions instead of 3"),
-        ("2x2x2", 1, 3, "slice-ranks", "use 2 pods"),
-        ("4x4x8", 1, 16, "slice-ranks", "use 32 pods"),
-        ("2x2x2", 5, 12, "slice-ranks", "12 ranks cannot be spread evenly over 5 slices"),
+        ("2x2x2", 1, 3, "slice-illegal", "use 2 pods"),
+        ("4x4x8", 1, 16, "slice-illegal", "use 32 pods"),
+        ("2x2x2", 5, 12, "slice-illegal", "12 ranks cannot be spread evenly over 5 slices"),
         ("2x2x2", 0, 12, "bad-spec", "1 to 4096"),
     ];
     for (shape, count, ranks, code, part) in cases {
@@ -249,10 +249,10 @@ fn what_cannot_be_a_slice_is_refused_with_what_would_be_right() {
         assert_eq!(reason.code(), code, "{shape}: {reason}");
         assert!(reason.to_string().contains(part), "{shape}: {reason}");
     }
-    let slice = Some(SliceSpec {
+    let slice = Some(Box::new(SliceSpec {
         generation: "v5p".to_owned(),
-        ..spec("x", 0, "4x4x4", 1, 16).slice.unwrap()
-    });
+        ..*spec("x", 0, "4x4x4", 1, 16).slice.unwrap()
+    }));
     let reason =
         bench.submit_rank(&WorkloadSpec { slice, ..spec("x", 0, "4x4x4", 1, 16) }, 0, &["a-00"]);
     assert!(reason.unwrap_err().to_string().contains("not made on demand"));
