@@ -49,6 +49,7 @@ Examples:
 /// Runs a command when it is its turn, and again after each drain.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "switches, each on its own")]
 pub(crate) struct RunArgs {
     /// Queue that the workload is charged to.
     #[arg(long, default_value = "default")]

@@ -135,15 +135,6 @@ impl Node for Fake {
     ) -> Answer<pb::ListVolumesResponse> {
         Err(Status::unimplemented("not here"))
     }
-    async fn list_slices(
-        &self,
-        _: Request<pb::ListSlicesRequest>,
-    ) -> Answer<pb::ListSlicesResponse> {
-        Err(Status::unimplemented("not here"))
-    }
-    async fn plan_slice(&self, _: Request<pb::PlanSliceRequest>) -> Answer<pb::PlanSliceResponse> {
-        Err(Status::unimplemented("not here"))
-    }
     async fn list_drains(
         &self,
         _: Request<pb::ListDrainsRequest>,
@@ -227,6 +218,15 @@ impl Admin for Fake {
         &self,
         _: Request<pb::ListQueuesRequest>,
     ) -> Answer<pb::ListQueuesResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+    async fn list_slices(
+        &self,
+        _: Request<pb::ListSlicesRequest>,
+    ) -> Answer<pb::ListSlicesResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+    async fn plan_slice(&self, _: Request<pb::PlanSliceRequest>) -> Answer<pb::PlanSliceResponse> {
         Err(Status::unimplemented("not here"))
     }
     async fn list_drains(
