@@ -12,14 +12,15 @@ mod watch;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice::wire::admin::changes;
+use sluice::wire::admin::{self as wire, changes};
 use sluice::wire::error::refusal;
 use sluice::wire::pb::admin_server;
 use sluice::wire::{PROTOCOL, WireError, field, pb};
 use sluice_core::arbiter::{Arbiter, Input, REHEARSAL_MS_MAX, Reply};
 use sluice_core::id::WorkloadName;
 use sluice_core::reason::Reason;
-use sluice_core::workload::{Exit, Phase, RANKS_MAX, WorkloadSpec};
+use sluice_core::slice::Budget;
+use sluice_core::workload::{Exit, Phase, RANKS_MAX, SliceSpec, WorkloadSpec};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
@@ -164,6 +165,32 @@ impl admin_server::Admin for AdminService {
     ) -> Answer<pb::ListQueuesResponse> {
         let queues = self.handle.ask(|view| view::queues(view.arbiter)).await?;
         Ok(Response::new(pb::ListQueuesResponse { queues }))
+    }
+
+    async fn list_slices(
+        &self,
+        _: Request<pb::ListSlicesRequest>,
+    ) -> Answer<pb::ListSlicesResponse> {
+        let list = |view: &View<'_>| pb::ListSlicesResponse {
+            slices: view.arbiter.slices().iter().map(wire::slice).collect(),
+            cubes: view.arbiter.cubes().iter().map(wire::cube).collect(),
+        };
+        Ok(Response::new(self.handle.ask(list).await?))
+    }
+
+    async fn plan_slice(
+        &self,
+        request: Request<pb::PlanSliceRequest>,
+    ) -> Answer<pb::PlanSliceResponse> {
+        let request = request.into_inner();
+        let slice = SliceSpec::try_from(field::required("slice", request.slice.as_ref())?)?;
+        let budget =
+            Budget { moves_max: request.moves_max, cost_device_ms_max: request.cost_device_ms_max };
+        let plan = move |view: &View<'_>| {
+            let answer = view.arbiter.plan_slice(&slice, request.priority, budget);
+            answer.map(|answer| wire::answer(&answer)).map_err(|reason| refusal(&reason))
+        };
+        Ok(Response::new(self.handle.ask(plan).await??))
     }
 
     async fn list_drains(

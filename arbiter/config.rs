@@ -314,6 +314,7 @@ impl TimeFlags {
             start_timeout_ms: self.start_timeout_ms,
             launcher_gone_ms: self.launcher_gone_ms,
             recovery_ms: self.recovery_ms,
+            generations: sluice::slices::table(),
             ..arbiter::Config::default()
         }
     }

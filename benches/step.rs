@@ -54,6 +54,7 @@ fn device(index: u32, health: Health) -> Device {
 
 fn spec(workload: &str, queue: usize, priority: i32, (nnodes, gpus): (u32, u64)) -> WorkloadSpec {
     WorkloadSpec {
+        slice: None,
         name: name(workload),
         queue: name(&format!("queue-{queue:03}")),
         priority,
@@ -103,6 +104,7 @@ fn workload(spec: WorkloadSpec, reach: &Arc<BTreeSet<NodeName>>) -> Workload {
         (rank, member)
     };
     Workload {
+        slices: Vec::new(),
         members: (0..spec.nnodes).map(member).collect(),
         phase: Phase::Pending,
         reason: Reason::Submitted,

@@ -87,3 +87,13 @@ pub(crate) async fn queues(arbiter: &Arbiter) -> Result<Vec<pb::Queue>, Failure>
     let call = admin.list_queues(request(pb::ListQueuesRequest {}, arbiter.timeout()));
     Ok(arbiter.ask("could not list queues", call).await?.queues)
 }
+
+/// Slices and cubes.
+///
+/// # Errors
+/// The arbiter does not answer.
+pub(crate) async fn slices(arbiter: &Arbiter) -> Result<pb::ListSlicesResponse, Failure> {
+    let mut admin = arbiter.admin();
+    let call = admin.list_slices(request(pb::ListSlicesRequest {}, arbiter.timeout()));
+    arbiter.ask("could not list slices", call).await
+}

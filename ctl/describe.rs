@@ -21,9 +21,10 @@ use crate::get::{Item, Kind, fetch};
 use crate::output::{self, Document, Format};
 use crate::table::Sheet;
 use crate::text::{safe, span};
+use crate::view::slice::SliceView;
 use crate::view::{CheckpointView, ReasonView, When};
 
-/// Shows everything about one node, device, volume, queue, workload or drain.
+/// Shows everything about one node, device, volume, queue, workload, drain or slice.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -72,7 +73,25 @@ fn sheet(item: &Item) -> String {
         Item::Queue(queue) => machine::queue(queue),
         Item::Workload(workload) => workload::sheet(workload),
         Item::Drain(drain) => drain::sheet(drain),
+        Item::Slice(slice) => slice_sheet(slice),
     }
+}
+
+fn slice_sheet(slice: &SliceView) -> String {
+    let mut sheet = Sheet::new();
+    sheet
+        .field("Name", safe(&slice.name))
+        .field("Workload", safe(&slice.workload))
+        .field("Slice", format!("{} of the gang", slice.index))
+        .field("Shape", format!("{} of {}", safe(&slice.shape), safe(&slice.generation)))
+        .field("State", safe(&slice.state))
+        .field("Draining", yes(slice.draining))
+        .field("Priority", slice.priority.to_string())
+        .field("Partitions", safe(&slice.partition_ids.join(", ")));
+    let row = |(rank, node): (&u32, &String)| vec![rank.to_string(), safe(node)];
+    let rows: Vec<_> = slice.nodes.iter().map(row).collect();
+    sheet.section("Ranks").table(&["RANK", "NODE"], &rows);
+    sheet.finish()
 }
 
 /// A reason as fields of a sheet: what, its code, what to do.

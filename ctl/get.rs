@@ -6,6 +6,7 @@ mod list;
 mod nodes;
 mod queues;
 mod shared;
+mod slices;
 #[cfg(test)]
 mod tests;
 mod volumes;
@@ -37,10 +38,10 @@ Examples:
   sluice get volumes -o json | jq '.items[] | {device, read_ahead_bytes}'
   sluice get drains --all              what each drain lost and saved
 
-Short names: no, dev, vol, q, wl, dr. Nodes that are silent are Unknown, never healthy.
+Short names: no, dev, vol, q, wl, dr, sl. Nodes that are silent are Unknown, never healthy.
 What a node sees by itself: sluice status.";
 
-/// Lists nodes, devices, volumes, queues, workloads or drains.
+/// Lists nodes, devices, volumes, queues, workloads, drains or slices of TPUs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GetArgs {

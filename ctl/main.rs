@@ -108,7 +108,7 @@ fn dispatch(global: &args::Global, command: Command) -> Result<u8, Failure> {
             Command::Demo(args) => demo::demo(global, args).await,
             Command::Simulate(args) => done(simulate::simulate(global, &args)),
             Command::Compare(args) => done(compare::run(global, &args)),
-            Command::Slice(args) => slice::slice(global, &args),
+            Command::Slice(args) => slice::slice(global, &args).await,
             Command::Volume(args) => done(volume::volume(global, &args)),
             Command::Version => done(control::version(global).await),
             Command::Config(args) => config::config(global, &args),

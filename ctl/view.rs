@@ -11,6 +11,7 @@ pub(crate) mod fixtures;
 pub(crate) mod health;
 pub(crate) mod node;
 pub(crate) mod queue;
+pub(crate) mod slice;
 pub(crate) mod workload;
 
 use std::collections::BTreeMap;

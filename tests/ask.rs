@@ -46,7 +46,7 @@ impl Cluster {
         self.runtime.block_on(call)
     }
 
-    fn ask<T, F>(&self, call: impl FnOnce(AdminClient<Channel>) -> F) -> Option<T>
+    pub(crate) fn ask<T, F>(&self, call: impl FnOnce(AdminClient<Channel>) -> F) -> Option<T>
     where
         F: Future<Output = Result<tonic::Response<T>, Status>>,
     {

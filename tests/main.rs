@@ -48,5 +48,6 @@ mod restart;
 mod scenario;
 mod signal;
 mod simulate;
+mod slices;
 mod state_files;
 mod trainer;

@@ -20,7 +20,11 @@ fn the_flags_are_well_formed() {
 #[test]
 fn without_flags_core_has_its_defaults() {
     let config = parse(&[]).unwrap();
-    let core = arbiter::Config { queues: Queues::without_file(), ..arbiter::Config::default() };
+    let core = arbiter::Config {
+        queues: Queues::without_file(),
+        generations: sluice::slices::table(),
+        ..arbiter::Config::default()
+    };
     assert_eq!(config.core, core);
     assert_eq!(config.agents, AgentTimes { lost_ms: 10_000, heartbeat_ms: 0 });
     assert_eq!(config.listen.to_string(), "127.0.0.1:7600");
@@ -44,6 +48,7 @@ fn every_time_can_be_set() {
     let config = config.unwrap();
     let core = arbiter::Config {
         queues: Queues::without_file(),
+        generations: sluice::slices::table(),
         drain_deadline_ms: 1_001,
         release_grace_ms: 1_002,
         arm_timeout_ms: 1_003,

@@ -30,6 +30,7 @@ fn submit(name: &str) -> Input {
             nnodes: 1,
             resources: [("nvidia.com/gpu".parse().unwrap(), 1)].into(),
             topology: None,
+            slice: None,
             checkpoint: None,
             save_signal: None,
             is_signal_vouched: false,

@@ -22,6 +22,7 @@ mod overtake;
 mod rehearse;
 mod review;
 mod schedule;
+mod slices;
 mod snapshot;
 mod stock;
 mod submit;
@@ -45,10 +46,12 @@ use crate::protocol::{Device, WorkerReport};
 use crate::queue::Queues;
 use crate::reason::Reason;
 use crate::scheduler::{Policy, Rules, Scheduler};
+use crate::topology::Table;
 use crate::unit::Time;
 use crate::workload::Workload;
 use engine::Holders;
 use review::Review;
+use slices::Pin;
 use stock::Stock;
 use watchlist::Watchlist;
 
@@ -57,6 +60,7 @@ pub use explain::{
 };
 pub use messages::{Decision, DecisionKind, Input, Output, Reply};
 pub use rehearse::REHEARSAL_MS_MAX;
+pub use slices::{CubeView, HostView, SliceAnswer, SliceState, SliceView};
 pub use snapshot::Snapshot;
 pub use usage::QueueUsage;
 pub use wave::{Faults, NodeFaults};
@@ -69,6 +73,8 @@ pub struct Config {
     pub epoch: u64,
     /// The queues and all that belongs to them.
     pub queues: Queues,
+    /// The generations of TPUs of which slices can be made.
+    pub generations: Table,
     /// Whether unused quota is shared fairly, as Kueue's fair sharing does it.
     pub fair_sharing: bool,
     /// Which of Sluice's own rules are on; none: decides as Kueue does.
@@ -106,6 +112,7 @@ impl Default for Config {
         Self {
             epoch: 1,
             queues: Queues::default(),
+            generations: Table::default(),
             fair_sharing: false,
             rules: Rules::all(),
             drain_deadline_ms: 60_000,
@@ -193,6 +200,10 @@ pub struct Arbiter {
     recalled: BTreeMap<NodeName, NodeFaults>,
     /// How many nodes it knew.
     known_before: usize,
+    /// Workloads that ask for slices. Follows from the workloads.
+    sliced: BTreeSet<WorkloadName>,
+    /// Where workloads that wait for slices are to go, as of the last decision. Follows from the rest.
+    pins: BTreeMap<WorkloadName, Pin>,
     /// Something changed that may let a workload in.
     dirty: bool,
     /// Who is to be looked at though nothing that concerns them has changed.
@@ -242,10 +253,13 @@ impl Arbiter {
             failing: BTreeSet::new(),
             recalled: BTreeMap::new(),
             known_before: 0,
+            sliced: BTreeSet::new(),
+            pins: BTreeMap::new(),
             dirty: true,
             review: Review::of_all(),
             outputs: Vec::new(),
         };
+        arbiter.find_sliced();
         arbiter.recover();
         arbiter.sync_all();
         arbiter
@@ -280,6 +294,7 @@ impl Arbiter {
         self.check_wave();
         self.drain_failing();
         self.drop_failing_reservations();
+        self.move_slices();
         self.schedule();
         self.ask_for_wake();
         std::mem::take(&mut self.outputs)

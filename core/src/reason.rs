@@ -67,6 +67,14 @@ reasons! {
     RestartElsewhere { drain: DrainId } = "restart-elsewhere", "what it ran on failed ({drain}) and there is no new checkpoint; starts again where there is room";
     /// A launcher is away.
     WaitingForLauncher { rank: u32 } = "waiting-for-launcher", "the sluice run process of rank {rank} is not connected";
+    /// A slice of TPUs that cannot be asked for.
+    SliceIllegal { why: String } = "slice-illegal", "these slices cannot be asked for: {why}";
+    /// No place for its slices.
+    SliceWaits { shape: String, count: u32, code: String, why: String } = "slice-waits", "no place for {count} x {shape}: {why}", hint "sluice slice plan";
+    /// Where its slices go.
+    SlicePlaced { shape: String, partitions: String, code: String, why: String } = "slice-found", "{shape} on {partitions}: {why}";
+    /// Slices that have to move.
+    SliceMoves { code: String, node: NodeName, why: String } = "slice-moves", "its slice has to move: {why}", hint "sluice slice map shows the hosts";
     /// Just submitted.
     Submitted = "submitted", "submitted";
 
@@ -94,8 +102,7 @@ reasons! {
     /// The end of another workload would do.
     WorkloadEnds { workload: WorkloadName } = "workload-ends", "wait until {workload} ends, or cancel it";
     /// Time alone will do.
-    ProtectionEnds { workload: WorkloadName, rule: String, wait_ms: Ms } = "protection-ends",
-        "wait another {wait_ms:#}: until then {workload} is left alone (rule {rule})";
+    ProtectionEnds { workload: WorkloadName, rule: String, wait_ms: Ms } = "protection-ends", "wait another {wait_ms:#}: until then {workload} is left alone (rule {rule})";
     /// A flavor that can be had.
     FlavorFits { flavor: String } = "flavor-fits", "there is room in flavor {flavor}";
     /// A flavor that can be had if others give way.
@@ -135,8 +142,7 @@ reasons! {
     QueueUnknown { queue: QueueName, known: String } = "queue-unknown", "there is no queue {queue}; there are: {known}",
         hint "use one of these, or add the queue to the queues file";
     /// A LocalQueue's name alone, which several namespaces use.
-    QueueAmbiguous { queue: QueueName, candidates: String } = "queue-ambiguous", "{queue} may be each of {candidates}",
-        hint "give the namespace too, as in one of these";
+    QueueAmbiguous { queue: QueueName, candidates: String } = "queue-ambiguous", "{queue} may be each of {candidates}", hint "give the namespace too, as in one of these";
     /// Larger than the queue will ever allow.
     ExceedsQuota { queue: QueueName, resource: ResourceName, requested: u64, maximum: u64 } = "exceeds-quota",
         "the gang asks for {requested} {resource}; queue {queue} can never give more than {maximum}",
@@ -216,8 +222,7 @@ reasons! {
     /// The worker has no client.
     NoClient = "no-client", "not every rank has said hello in its files", hint "add the worker client: clients/python";
     /// Client shown not to save.
-    ClientUnproven = "client-unproven", "the worker did not save when it was asked through its files; it is not asked so again",
-        hint "sluice rehearse tries it again";
+    ClientUnproven = "client-unproven", "the worker did not save when it was asked through its files; it is not asked so again", hint "sluice rehearse tries it again";
     /// An agent refused this mode before.
     ModeRefused { code: String } = "mode-refused", "an agent refused it: {code}";
     /// All agents have journalled the order.
@@ -266,8 +271,7 @@ reasons! {
     /// The worker finished on its own.
     FinishedMeanwhile = "finished-meanwhile", "the workload ended by itself before it had to be released";
     /// Asked and not heeded: another mode goes on.
-    SaveNotBegun { mode: Mode, waited_ms: Ms } = "save-not-begun",
-        "there was no sign of a save within {waited_ms:#}; the next periodic checkpoint is awaited ({mode})";
+    SaveNotBegun { mode: Mode, waited_ms: Ms } = "save-not-begun", "there was no sign of a save within {waited_ms:#}; the next periodic checkpoint is awaited ({mode})";
     /// A process was killed in the middle of its work.
     UncleanKill { workload: WorkloadName, rank: u32 } = "unclean-kill",
         "rank {rank} of {workload} was ended by SIGKILL and had not parked: a collective may have been cut off",
@@ -279,8 +283,7 @@ reasons! {
     /// A trial that succeeded and ended the worker.
     RehearsedEnds { step: u64, took_ms: Ms } = "rehearsed-ends", "the worker saved step {step} {took_ms:#} after it was asked, and then ended; it starts again";
     /// A trial that was none.
-    RehearsedUnasked = "rehearsed-unasked", "a save was under way already, so the worker was not asked: nothing was learned",
-        hint "try again between two saves";
+    RehearsedUnasked = "rehearsed-unasked", "a save was under way already, so the worker was not asked: nothing was learned", hint "try again between two saves";
     /// A trial that did not succeed.
     RehearsalFailed { code: String } = "rehearsal-failed", "the worker did not save when it was asked ({code}); it is not asked so in a drain";
     /// Nothing to try.
@@ -343,11 +346,9 @@ reasons! {
     /// Slowed down.
     GpuThrottled { cause: String } = "gpu-throttled", "the hardware slows it down: {cause}", hint "look at cooling and power of the machine";
     /// Fewer lanes.
-    GpuPcieWidth { width: u32, widest: u32 } = "gpu-pcie-width", "its PCIe link has {width} lanes under load and had {widest}",
-        hint "seat the board anew, or test it";
+    GpuPcieWidth { width: u32, widest: u32 } = "gpu-pcie-width", "its PCIe link has {width} lanes under load and had {widest}", hint "seat the board anew, or test it";
     /// Replays.
-    GpuPcieReplays { per_minute: u64 } = "gpu-pcie-replays", "{per_minute} packets a minute are sent again over its PCIe link",
-        hint "seat the board anew, or test it";
+    GpuPcieReplays { per_minute: u64 } = "gpu-pcie-replays", "{per_minute} packets a minute are sent again over its PCIe link", hint "seat the board anew, or test it";
     /// Links down.
     GpuLinksDown { down: u32, links: u32 } = "gpu-links-down", "{down} of the {links} NVLinks that it had are down",
         hint "see whether an Xid (74, 144 to 150) came with it";
@@ -367,8 +368,7 @@ reasons! {
     DriverMaintenance { why: String } = "driver-maintenance", "the driver cannot be asked: {why}; nobody is drained for that",
         hint "nothing while it is installed or upgraded; else load it, or restart the machine";
     /// Not to be had.
-    DriverUnavailable { why: String } = "driver-unavailable", "the driver cannot be asked: {why}",
-        hint "sluice doctor on the node checks driver, library and device files";
+    DriverUnavailable { why: String } = "driver-unavailable", "the driver cannot be asked: {why}", hint "sluice doctor on the node checks driver, library and device files";
     /// A program's error.
     WorkerGpuFault { pci: String, xid: u32, text: String } = "worker-gpu-fault", "its program met Xid {xid} on the GPU at {pci}: {text}",
         hint "the error is the program's; the GPU is offered as before";

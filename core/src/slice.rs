@@ -12,6 +12,7 @@ mod cube;
 mod defrag;
 mod fit;
 mod fleet;
+pub mod label;
 pub mod life;
 mod name;
 mod reason;

@@ -46,6 +46,30 @@ pub struct SaveSignal {
     pub exits_after_save: bool,
 }
 
+/// Slices of TPUs that a gang asks for: all of them, or it does not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SliceSpec {
+    /// A generation of TPUs: its name, or the value of the node label. Empty: that of the nodes, if it is the only one.
+    pub generation: String,
+    /// The shape as it was written, such as `4x4x8`: the arbiter says what is wrong with it.
+    pub shape: String,
+    /// How many slices of this shape; ranks are spread evenly over them, the first ranks on the first.
+    pub count: u32,
+    /// Whether degraded partitions will not do.
+    pub is_healthy_only: bool,
+    /// Workloads of one group (prefill and decode of one server, say) go to one block if there is a choice.
+    pub group: Option<String>,
+}
+
+/// One slice of a gang: where it is or is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlicePlace {
+    /// The ids of its partitions, as the nodes' labels have them.
+    pub partitions: Vec<String>,
+    /// The node of each rank that runs on it.
+    pub nodes: BTreeMap<u32, NodeName>,
+}
+
 /// What was asked for. The same for all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadSpec {
@@ -61,6 +85,8 @@ pub struct WorkloadSpec {
     pub resources: BTreeMap<ResourceName, u64>,
     /// How the ranks must lie to each other; `None`: anyhow. Levels are node label keys.
     pub topology: Option<TopologyMode>,
+    /// Slices of TPUs that it runs on; `None`: on any devices.
+    pub slice: Option<Box<SliceSpec>>,
     /// Where to look for checkpoints.
     pub checkpoint: Option<CheckpointSpec>,
     /// How to ask for one.
@@ -253,6 +279,8 @@ pub struct Workload {
     pub resume_step: Option<u64>,
     /// Capacity that is being made for it, or has been and waits for it.
     pub reservation: Option<Reservation>,
+    /// Its slices while it has devices or some are held for it, by index. Of one that waits: those that it had last.
+    pub slices: Vec<SlicePlace>,
 }
 
 impl Workload {
@@ -301,6 +329,13 @@ impl Workload {
     pub fn device_count(&self) -> u64 {
         let count = |m: &Member| m.assignment.as_ref().map_or(0, |a| a.devices.len());
         self.members.values().map(count).sum::<usize>() as u64
+    }
+
+    /// Its slices, if it has devices or some are held for it: until the workers are gone nobody else gets their hosts.
+    #[must_use]
+    pub fn slices_held(&self) -> &[SlicePlace] {
+        let is_held = self.reservation.is_some() || self.device_count() > 0;
+        if is_held { &self.slices } else { &[] }
     }
 
     /// Time since which work is in no checkpoint: the last checkpoint of this attempt, or its start.

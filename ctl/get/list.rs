@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    devices, drains, nodes as node_lines, not_found, queues, shared, volumes,
+    devices, drains, nodes as node_lines, not_found, queues, shared, slices, volumes,
     workloads as workload_lines,
 };
 use crate::ask;
@@ -15,6 +15,7 @@ use crate::table::{Column, lay_out};
 use crate::view::drain::DrainView;
 use crate::view::node::{DeviceView, NodeView, VolumeView};
 use crate::view::queue::QueueView;
+use crate::view::slice::SliceView;
 use crate::view::workload::WorkloadView;
 
 /// What can be listed and described.
@@ -38,6 +39,9 @@ pub(crate) enum Kind {
     /// How gangs were made to end with their work saved.
     #[value(aliases = ["drain", "dr"])]
     Drains,
+    /// Slices of TPUs that hold hosts.
+    #[value(aliases = ["slice", "sl"])]
+    Slices,
 }
 
 impl Kind {
@@ -50,6 +54,7 @@ impl Kind {
             Self::Queues => "queues",
             Self::Workloads => "workloads",
             Self::Drains => "drains",
+            Self::Slices => "slices",
         }
     }
 
@@ -67,6 +72,7 @@ impl Kind {
             Self::Queues => ("Queue", "QueueList"),
             Self::Workloads => ("Workload", "WorkloadList"),
             Self::Drains => ("Drain", "DrainList"),
+            Self::Slices => ("Slice", "SliceList"),
         }
     }
 
@@ -78,6 +84,7 @@ impl Kind {
                 "; is sluice-agent running? see sluice doctor"
             }
             Self::Queues => "; the arbiter was started without queues",
+            Self::Slices => "; sluice slice map shows what is free",
         }
     }
 
@@ -89,6 +96,7 @@ impl Kind {
             Self::Queues => queues::COLUMNS,
             Self::Workloads => workload_lines::COLUMNS,
             Self::Drains => drains::COLUMNS,
+            Self::Slices => slices::COLUMNS,
         }
     }
 }
@@ -109,6 +117,8 @@ pub(crate) enum Item {
     Workload(Box<WorkloadView>),
     /// A drain.
     Drain(Box<DrainView>),
+    /// A slice.
+    Slice(Box<SliceView>),
 }
 
 impl Item {
@@ -125,6 +135,7 @@ impl Item {
             Self::Queue(queue) => vec![queue.name.clone()],
             Self::Workload(workload) => vec![workload.name.clone()],
             Self::Drain(drain) => vec![drain.id.clone()],
+            Self::Slice(slice) => vec![slice.name.clone()],
         }
     }
 
@@ -137,6 +148,7 @@ impl Item {
             Self::Queue(queue) => queues::lines(queue),
             Self::Workload(workload) => vec![workload_lines::cells(workload)],
             Self::Drain(drain) => vec![drains::cells(drain)],
+            Self::Slice(slice) => vec![slices::cells(slice)],
         }
     }
 }
@@ -253,6 +265,10 @@ pub(crate) async fn fetch(arbiter: &Arbiter, kind: Kind, all: bool) -> Result<Li
         Kind::Drains => {
             let drains = ask::drains(arbiter, all).await?;
             drains.iter().map(|d| Item::Drain(Box::new(DrainView::of(d, now)))).collect()
+        }
+        Kind::Slices => {
+            let slices = ask::slices(arbiter).await?.slices;
+            slices.iter().map(|s| Item::Slice(Box::new(SliceView::of(s)))).collect()
         }
     };
     Ok(Listing::new(kind, items))

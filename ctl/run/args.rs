@@ -43,11 +43,13 @@ Examples:
   sluice run --resource nvidia.com/gpu=2 --checkpoint-dir /data/ckpt -- python train.py
   sluice run --queue prod --priority 100 -- ./serve --port 8000
   sluice run --save-signal USR1 --checkpoint-dir out -- ./train.sh
+  sluice run --name slice --slice 2x2x2 --nnodes 2 --node-rank 0 -- python train.py    (likewise)
   sluice run --name big --nnodes 2 --node-rank 0 -- torchrun train.py    (and rank 1 likewise)";
 
 /// Runs a command when it is its turn, and again after each drain.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "switches, each on its own")]
 pub(crate) struct RunArgs {
     /// Queue that the workload is charged to.
     #[arg(long, default_value = "default")]
@@ -72,6 +74,22 @@ pub(crate) struct RunArgs {
     /// the nodes, such as topology.example.com/rack.
     #[arg(long, value_name = "MODE[=LEVEL]", value_parser = parse_topology)]
     topology: Option<TopologyMode>,
+    /// Slices of TPUs that the ranks run on, such as 2x2x2 or 4x4x8: the chips of each are wired together. Each rank
+    /// gets google.com/tpu=4, a whole host, unless --resource says otherwise.
+    #[arg(long, value_name = "SHAPE", conflicts_with = "topology")]
+    slice: Option<String>,
+    /// How many such slices: all start or none. Ranks are spread evenly over them, the first on the first.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "slice", value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+    slices: u32,
+    /// Generation of the TPUs, or the value of the node label. Without it: that of the nodes.
+    #[arg(long, value_name = "NAME", requires = "slice")]
+    slice_generation: Option<String>,
+    /// Refuses degraded partitions.
+    #[arg(long, requires = "slice")]
+    slice_healthy_only: bool,
+    /// Workloads of one group, such as prefill and decode of a server, go to one block if there is a choice.
+    #[arg(long, value_name = "NAME", requires = "slice")]
+    slice_group: Option<String>,
     /// Where the worker keeps its checkpoints; created if it does not exist.
     #[arg(long, value_name = "DIR")]
     checkpoint_dir: Option<PathBuf>,
@@ -207,12 +225,21 @@ impl RunArgs {
             self.checkpoint_marker,
             remote_dir.unwrap_or_default(),
         )?;
+        let is_slice = self.slice.is_some();
+        let slice = self.slice.map(|shape| pb::SliceSpec {
+            generation: self.slice_generation.unwrap_or_default(),
+            shape,
+            count: self.slices,
+            healthy_only: self.slice_healthy_only,
+            group: self.slice_group,
+        });
         let spec = pb::WorkloadSpec {
+            slice,
             name,
             queue: self.queue.to_string(),
             priority: self.priority,
             nnodes: self.nnodes,
-            resources: resources(self.resources)?,
+            resources: resources(self.resources, is_slice)?,
             checkpoint_dir: checkpoint_dir.unwrap_or_default(),
             checkpoint_format: format.wire().into(),
             save_signal: self.save_signal.unwrap_or(0),
@@ -246,7 +273,13 @@ fn parse_topology(text: &str) -> Result<TopologyMode, String> {
     }
 }
 
-fn resources(given: Vec<(ResourceName, u64)>) -> Result<BTreeMap<String, u64>, Failure> {
+fn resources(
+    given: Vec<(ResourceName, u64)>,
+    is_slice: bool,
+) -> Result<BTreeMap<String, u64>, Failure> {
+    if given.is_empty() && is_slice {
+        return Ok(BTreeMap::from([("google.com/tpu".to_owned(), 4)]));
+    }
     if given.is_empty() {
         return Ok(BTreeMap::from([("nvidia.com/gpu".to_owned(), 1)]));
     }

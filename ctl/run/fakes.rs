@@ -226,6 +226,15 @@ impl Admin for Fake {
     ) -> Answer<pb::ListQueuesResponse> {
         Err(Status::unimplemented("not here"))
     }
+    async fn list_slices(
+        &self,
+        _: Request<pb::ListSlicesRequest>,
+    ) -> Answer<pb::ListSlicesResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+    async fn plan_slice(&self, _: Request<pb::PlanSliceRequest>) -> Answer<pb::PlanSliceResponse> {
+        Err(Status::unimplemented("not here"))
+    }
     async fn list_drains(
         &self,
         _: Request<pb::ListAllDrainsRequest>,

@@ -279,6 +279,7 @@ fn spec(name: &str, priority: i32) -> WorkloadSpec {
         nnodes: 1,
         resources: BTreeMap::from([(gpu, 2)]),
         topology: None,
+        slice: None,
         checkpoint: None,
         save_signal: None,
         is_signal_vouched: true,

@@ -192,6 +192,7 @@ fn add_workload(
         nnodes: ranks,
         resources: BTreeMap::from([(gpu.clone(), rng.range(1, 3))]),
         topology: None,
+        slice: None,
         checkpoint: has_dir.then(|| CheckpointSpec {
             dir: "/checkpoints".to_owned(),
             format: CheckpointFormat::HuggingFace,

@@ -3,6 +3,7 @@
 
 mod drain;
 mod explain;
+mod slice;
 mod workload;
 
 use sluice_core::arbiter::Decision;
@@ -12,6 +13,7 @@ use super::{field, pb};
 
 pub use drain::drain_state;
 pub use explain::{add_explanation, changes};
+pub use slice::{answer, cube, slice};
 pub use workload::phase;
 
 /// A decision with its place in the arbiter's sequence.

@@ -30,12 +30,15 @@ impl Arbiter {
         let mut free = Free::new();
         let mut placement = Placement::new();
         let groups = ranks_by_reach(workload);
+        let pinned = self.pinned(workload);
         for (ranks, admitted) in groups.iter().zip(&admission.pod_sets) {
             let flavors = admitted.flavors.iter().map(|(r, f)| (r.to_string(), f.to_string()));
             let flavors: BTreeMap<String, String> = flavors.collect();
             let mut ranks = ranks.iter();
             for node in nodes_of(admitted) {
                 let rank = *ranks.next()?;
+                // On a slice it matters which rank is where; the engine knows only that all its nodes are to be filled.
+                let node = pinned.as_ref().map_or(Some(node), |p| p.get(&rank).cloned())?;
                 let on_node = free
                     .entry(node.clone())
                     .or_insert_with(|| self.free_on(&node, &workload.spec.name, victims));

@@ -82,12 +82,16 @@ fn requests_of(workload: &Workload) -> Requests {
     resources.map(|(r, quantity)| (resource_of(r), amount_of(r, *quantity))).collect()
 }
 
-fn pod_set(workload: &Workload, ranks: &[u32]) -> PodSet {
-    let nodes = ranks.first().and_then(|rank| workload.members.get(rank)).map(|m| &*m.nodes);
+fn pod_set(workload: &Workload, ranks: &[u32], pinned: Option<&Pinned>) -> PodSet {
+    let reach = ranks.first().and_then(|rank| workload.members.get(rank)).map(|m| &*m.nodes);
+    let values: BTreeSet<&NodeName> = match pinned {
+        Some(pinned) => ranks.iter().filter_map(|rank| pinned.get(rank)).collect(),
+        None => reach.into_iter().flatten().collect(),
+    };
     let reach = LabelRequirement {
         key: HOSTNAME.to_owned(),
         operator: LabelOperator::In,
-        values: nodes.into_iter().flatten().map(ToString::to_string).collect(),
+        values: values.into_iter().map(ToString::to_string).collect(),
     };
     let mode = workload.spec.topology.clone();
     PodSet {
@@ -108,9 +112,13 @@ fn pod_set(workload: &Workload, ranks: &[u32]) -> PodSet {
     }
 }
 
-/// The workload as the engine sees it, without what it holds.
-pub(super) fn waiting(workload: &Workload) -> engine::Workload {
+/// The node of each rank of a workload that goes nowhere else.
+pub(super) type Pinned = BTreeMap<u32, NodeName>;
+
+/// The workload as the engine sees it, without what it holds; if `pinned` is given it insists on these nodes.
+pub(super) fn waiting(workload: &Workload, pinned: Option<&Pinned>) -> engine::Workload {
     let spec = &workload.spec;
+    let groups = ranks_by_reach(workload);
     engine::Workload {
         key: key_of(&spec.name),
         uid: spec.name.to_string(),
@@ -119,7 +127,7 @@ pub(super) fn waiting(workload: &Workload) -> engine::Workload {
         priority: spec.priority,
         priority_boost: 0,
         created_at_ms: workload.submitted_at.0,
-        pod_sets: ranks_by_reach(workload).iter().map(|ranks| pod_set(workload, ranks)).collect(),
+        pod_sets: groups.iter().map(|ranks| pod_set(workload, ranks, pinned)).collect(),
         reclaimable: BTreeMap::new(),
         allowed_flavors: Vec::new(),
         reservation: None,
@@ -144,7 +152,8 @@ impl Arbiter {
         };
         let eviction = leaves.map(|reason| Eviction { reason, at_ms: workload.phase_since.0 });
         let reservation = Some(Reservation { at_ms, is_admitted: true, admission });
-        Arc::new(engine::Workload { reservation, eviction, ..waiting(workload) })
+        let waiting = waiting(workload, self.pinned(workload).as_ref());
+        Arc::new(engine::Workload { reservation, eviction, ..waiting })
     }
 
     /// `placement` as the engine would have given it.

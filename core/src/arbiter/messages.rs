@@ -163,6 +163,8 @@ pub enum DecisionKind {
     Workload,
     /// A victim was chosen.
     Preempt,
+    /// Slices were found for a workload.
+    Slice,
     /// A drain changed state.
     Drain,
     /// A node came, went or changed.
@@ -181,6 +183,7 @@ impl DecisionKind {
             Self::Wait => "wait",
             Self::Workload => "workload",
             Self::Preempt => "preempt",
+            Self::Slice => "slice",
             Self::Drain => "drain",
             Self::Node => "node",
             Self::Freeze => "freeze",

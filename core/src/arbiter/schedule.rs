@@ -52,15 +52,19 @@ impl Arbiter {
         }
         self.tell_those_not_ready();
         self.free_the_bound();
+        let mut refused = BTreeSet::new();
         for round in 0..ROUNDS_MAX {
-            if !self.decide(is_change && round == 0) {
+            if !self.decide(is_change && round == 0, &mut refused) {
                 break;
             }
         }
     }
 
     /// One round of decisions; whether anybody got something. Whoever did may be a victim that was missing before.
-    fn decide(&mut self, is_change: bool) -> bool {
+    ///
+    /// `refused`: who has a place for its slices and cannot have it for another reason. Others need not keep off it.
+    fn decide(&mut self, is_change: bool, refused: &mut BTreeSet<WorkloadName>) -> bool {
+        self.place_slices(refused);
         self.review(is_change);
         let mut scheduler = std::mem::replace(&mut self.scheduler, super::no_scheduler());
         let verdicts = scheduler.decide(self.now.0, &|preemptor, victim| {
@@ -69,7 +73,7 @@ impl Arbiter {
         self.scheduler = scheduler;
         self.retry_at = self.scheduler.retry_at_ms().map(Time);
         let gives = |verdict: &Verdict| !matches!(verdict, Verdict::Wait { .. });
-        let has_given = verdicts.iter().any(gives);
+        let has_given = verdicts.iter().any(gives) | self.note_refused(&verdicts, refused);
         let mut relieved = Vec::new();
         for verdict in verdicts {
             relieved.extend(self.carry_out(verdict));
@@ -120,10 +124,13 @@ impl Arbiter {
             Verdict::Wait { workload, reason, assignment, protected } => {
                 let alike = self.scheduler.alike(&workload);
                 let name = name_of(&workload);
-                let why = self.why_waiting(&name, reason, assignment.as_deref(), protected);
+                let why = self.why_no_slice(&name).unwrap_or_else(|| {
+                    self.why_waiting(&name, reason, assignment.as_deref(), protected)
+                });
                 for name in std::iter::once(name).chain(alike.iter().map(name_of)) {
+                    let why = self.why_no_slice(&name).unwrap_or_else(|| why.clone());
                     if !self.waits_for_its_preemptor(&name) || self.is_telling(&why) {
-                        self.wait(&name, why.clone());
+                        self.wait(&name, why);
                     }
                 }
             }
@@ -167,6 +174,7 @@ impl Arbiter {
         };
         if let Some(placement) = placement {
             let had_reservation = workload.reservation.is_some();
+            self.take_slices(name);
             self.admit(name, placement, drain);
             return had_reservation && !was_held;
         }
@@ -215,6 +223,7 @@ impl Arbiter {
         self.touched.insert(name.clone());
         let first = drains.first().cloned().zip(all.first().cloned());
         if let Some(placement) = placement {
+            self.take_slices(name);
             self.reserve(name, placement, drains);
         }
         let why = match first {
@@ -291,6 +300,7 @@ impl Arbiter {
         due.extend(self.retry_at);
         due.extend(self.review.due());
         due.extend(self.wave_due());
+        due.extend(self.next_move_at());
         if self.dirty {
             due.push(self.now.plus_ms(1));
         }

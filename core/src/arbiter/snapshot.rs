@@ -65,6 +65,8 @@ impl Arbiter {
             failing: _,
             recalled,
             known_before,
+            sliced: _,
+            pins: _,
             dirty,
             review: _,
             outputs: _,
@@ -139,11 +141,14 @@ impl Arbiter {
             failing: BTreeSet::new(),
             recalled,
             known_before,
+            sliced: BTreeSet::new(),
+            pins: BTreeMap::new(),
             dirty,
             review: super::Review::of_all(),
             outputs: Vec::new(),
         };
         arbiter.find_failing();
+        arbiter.find_sliced();
         arbiter.find_silent();
         arbiter.sync_all();
         for (name, since) in hold_offs {

@@ -1,5 +1,7 @@
 //! Workloads and the launchers that bring them.
 
+mod difference;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use crate::reason::{Ms, Reason};
 use crate::workload::{
     Member, Phase, Profile, RANKS_MAX, REACH_MAX, RESOURCES_MAX, Workload, WorkloadSpec,
 };
+
+use difference::difference;
 
 impl Arbiter {
     pub(super) fn submit(
@@ -49,6 +53,7 @@ impl Arbiter {
             let profile = self.lesson_for(&spec);
             let workload = Workload { attempt, profile, ..new_workload(spec.clone(), self.now) };
             self.workloads.insert(name.clone(), workload);
+            self.note_sliced(&name);
             self.decided(DecisionKind::Submit, Some(&name), Reason::Submitted);
         }
         let now = self.now;
@@ -123,6 +128,7 @@ impl Arbiter {
         let queue_name: QueueName = queue.name.as_str().parse().unwrap_or(spec.queue.clone());
         spec.queue = queue_name.clone();
         self.check_topology(spec, queue)?;
+        self.check_slice(spec)?;
         for resource in spec.resources.keys() {
             let (resource, requested) = (resource.clone(), spec.total(resource));
             if !Self::offers(queue, &resource) {
@@ -201,6 +207,7 @@ impl Arbiter {
 
     fn forget_workload(&mut self, name: &WorkloadName) {
         self.workloads.remove(name);
+        self.note_sliced(name);
         self.watch(name);
         self.touched.insert(name.clone());
         self.outputs.push(Output::ForgetWorkload(name.clone()));
@@ -337,57 +344,6 @@ fn new_workload(spec: WorkloadSpec, now: crate::unit::Time) -> Workload {
         last_drain: None,
         resume_step: None,
         reservation: None,
+        slices: Vec::new(),
     }
-}
-
-/// The first field in which two ranks of one gang disagree.
-fn difference(first: &WorkloadSpec, second: &WorkloadSpec) -> Option<(String, String, String)> {
-    let WorkloadSpec {
-        name: _,
-        queue,
-        priority,
-        nnodes,
-        resources,
-        topology,
-        checkpoint,
-        save_signal,
-        is_signal_vouched,
-        grace_ms,
-        drain_deadline_ms,
-        command: _,
-    } = first;
-    let show = |field: &str, first: &dyn std::fmt::Debug, second: &dyn std::fmt::Debug| {
-        Some((field.to_owned(), format!("{first:?}"), format!("{second:?}")))
-    };
-    if *queue != second.queue {
-        return show("queue", queue, &second.queue);
-    }
-    if *priority != second.priority {
-        return show("priority", priority, &second.priority);
-    }
-    if *nnodes != second.nnodes {
-        return show("nnodes", nnodes, &second.nnodes);
-    }
-    if *resources != second.resources {
-        return show("resources", resources, &second.resources);
-    }
-    if *topology != second.topology {
-        return show("topology", topology, &second.topology);
-    }
-    if *checkpoint != second.checkpoint {
-        return show("checkpoint", checkpoint, &second.checkpoint);
-    }
-    if *save_signal != second.save_signal {
-        return show("save-signal", save_signal, &second.save_signal);
-    }
-    if *is_signal_vouched != second.is_signal_vouched {
-        return show("save-signal-proven", is_signal_vouched, &second.is_signal_vouched);
-    }
-    if *grace_ms != second.grace_ms {
-        return show("grace", grace_ms, &second.grace_ms);
-    }
-    if *drain_deadline_ms != second.drain_deadline_ms {
-        return show("drain-deadline", drain_deadline_ms, &second.drain_deadline_ms);
-    }
-    None
 }

@@ -63,7 +63,9 @@ impl Arbiter {
         match place_of(workload, self.now) {
             None => self.scheduler.forget(&key),
             Some(Place::Waiting) => {
-                let (waiting, was_drained) = (waiting(workload), self.was_drained(workload));
+                let pinned = self.pinned(workload);
+                let waiting = waiting(workload, pinned.as_ref());
+                let was_drained = self.was_drained(workload);
                 let is_news = self.scheduler.waiting(&key).is_none_or(|known| **known != waiting);
                 if is_news && !self.scheduler.submit(Arc::new(waiting)) {
                     return self.tell_queue_unknown(name);
@@ -139,7 +141,7 @@ impl Arbiter {
         let ended = devices.flat_map(|(node, device)| self.holders.of(node, device));
         let victims: BTreeSet<_> = open.chain(ended.filter(|n| *n != name)).map(key_of).collect();
         let key = key_of(name);
-        let waiting = waiting(workload);
+        let waiting = waiting(workload, self.pinned(workload).as_ref());
         // With a launcher away nobody could start it: it keeps what it has, and gets it once all are back.
         let is_kept = not_ready(workload, self.now).is_some();
         let known = self.scheduler.hold_of(&key).zip(self.scheduler.snapshot().running(&key));

@@ -10,6 +10,7 @@ mod overtake;
 mod policy;
 mod rehearse;
 mod restart;
+mod slices;
 mod submit;
 mod wave;
 
@@ -143,6 +144,7 @@ impl Bench {
             nnodes,
             resources: BTreeMap::from([(gpu(), gpus)]),
             topology: None,
+            slice: None,
             checkpoint: Some(CheckpointSpec {
                 dir: "/ckpt".to_owned(),
                 format: CheckpointFormat::HuggingFace,

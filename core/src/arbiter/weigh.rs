@@ -141,7 +141,7 @@ impl Arbiter {
         }
     }
 
-    fn is_protected(&self, standing: &Standing) -> bool {
+    pub(super) fn is_protected(&self, standing: &Standing) -> bool {
         let is_on = |protection: Protection| self.scheduler.policy().rules.is_on(protection.rule);
         standing.protected.is_some_and(is_on)
     }

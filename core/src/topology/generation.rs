@@ -210,7 +210,7 @@ impl Generation {
 }
 
 /// All generations that are known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
     generations: Vec<Generation>,
 }

@@ -40,6 +40,7 @@ fn flags_become_a_spec() {
     ];
     let plan = plan(&line).expect("is accepted");
     let expected = pb::WorkloadSpec {
+        slice: None,
         name: "x".to_owned(),
         queue: "prod".to_owned(),
         priority: -5,
@@ -148,4 +149,30 @@ fn resources_have_a_name_and_a_count() {
     for text in ["nvidia.com/gpu", "=2", "a=0", "a=-1", "a=1.5", "a=500m", "a=1Q", "a b=1"] {
         assert!(parse_resource(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn slices_are_asked_for_with_whole_hosts() {
+    let words = [
+        "--name",
+        "x",
+        "--nnodes",
+        "12",
+        "--slice",
+        "2x2x2",
+        "--slices",
+        "6",
+        "--slice-group",
+        "g",
+    ];
+    let plan = plan(&[&words[..], &["--", "true"]].concat()).unwrap();
+    let slice = pb::SliceSpec {
+        generation: String::new(),
+        shape: "2x2x2".to_owned(),
+        count: 6,
+        healthy_only: false,
+        group: Some("g".to_owned()),
+    };
+    assert_eq!(plan.spec.slice, Some(slice));
+    assert_eq!(plan.spec.resources, [("google.com/tpu".to_owned(), 4)].into());
 }

@@ -7,9 +7,10 @@ use sluice_core::kueue::workload::TopologyMode;
 use sluice_core::unit::Time;
 use sluice_core::workload::{
     Assignment, CheckpointSpec, Exit, Member, Phase, Profile, RANKS_MAX, RESOURCES_MAX,
-    Reservation, Workload, WorkloadSpec,
+    Reservation, SliceSpec, Workload, WorkloadSpec,
 };
 
+use super::slice;
 use crate::wire::{WireError, checkpoint, drain, field, pb, reason};
 
 /// Longest key of a node label: a prefix of 253 bytes, a slash, a name of 63.
@@ -65,6 +66,7 @@ impl From<&WorkloadSpec> for pb::WorkloadSpec {
             drain_deadline_ms: spec.drain_deadline_ms,
             command: spec.command.clone(),
             topology: spec.topology.as_ref().map(Into::into),
+            slice: spec.slice.as_deref().map(Into::into),
             checkpoint_rules: rules_out(spec.checkpoint.as_ref()),
             save_signal_proven: spec.is_signal_vouched,
             grace_ms: spec.grace_ms,
@@ -100,6 +102,7 @@ impl TryFrom<&pb::WorkloadSpec> for WorkloadSpec {
             drain_deadline_ms: spec.drain_deadline_ms,
             command: spec.command.clone(),
             topology: spec.topology.as_ref().map(TopologyMode::try_from).transpose()?,
+            slice: spec.slice.as_ref().map(SliceSpec::try_from).transpose()?.map(Box::new),
         })
     }
 }
@@ -285,6 +288,7 @@ impl From<&Workload> for pb::Workload {
             running_since: workload.running_since.map(field::timestamp),
             checkpoint_at: workload.checkpoint_at.map(field::timestamp),
             admitted_at: workload.admitted_at.map(field::timestamp),
+            slices: workload.slices.iter().map(slice::place_out).collect(),
             ..Self::default()
         }
     }
@@ -315,6 +319,7 @@ impl TryFrom<&pb::Workload> for Workload {
             last_drain: field::optional_name("last_drain", &workload.last_drain)?,
             resume_step: workload.resume_step,
             reservation: reservation.map_err(|error| error.within("reservation"))?,
+            slices: workload.slices.iter().map(slice::place_in).collect::<Result<_, _>>()?,
         })
     }
 }

@@ -163,6 +163,8 @@ impl TryFrom<&pb::RecordConfig> for Config {
         Ok(Self {
             epoch: config.epoch,
             queues: queues_in(&config.queues_source)?,
+            // Facts of the program, not of the record.
+            generations: crate::slices::table(),
             fair_sharing: config.fair_sharing,
             rules: rules_in(&config.rules)?,
             hold_off_ms_max: config.hold_off_ms_max,

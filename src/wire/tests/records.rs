@@ -15,8 +15,8 @@ use sluice_core::reason::{Ms, Reason};
 use sluice_core::scheduler::{Rule, Rules};
 use sluice_core::unit::Time;
 use sluice_core::workload::{
-    Assignment, CheckpointSpec, Exit, Member, Phase, Profile, Reservation, SaveSignal, Workload,
-    WorkloadSpec,
+    Assignment, CheckpointSpec, Exit, Member, Phase, Profile, Reservation, SaveSignal, SlicePlace,
+    SliceSpec, Workload, WorkloadSpec,
 };
 
 use super::{checkpoint, set};
@@ -30,6 +30,13 @@ fn spec() -> WorkloadSpec {
         nnodes: 2,
         resources: BTreeMap::from([("nvidia.com/gpu".parse().unwrap(), 8)]),
         topology: Some(TopologyMode::Required("example.com/rack".to_owned())),
+        slice: Some(Box::new(SliceSpec {
+            generation: "tpu7x".to_owned(),
+            shape: "2x2x2".to_owned(),
+            count: 2,
+            is_healthy_only: true,
+            group: Some("server".to_owned()),
+        })),
         checkpoint: Some(CheckpointSpec {
             dir: "/ck".to_owned(),
             format: CheckpointFormat::Generic,
@@ -110,6 +117,10 @@ fn workload() -> Workload {
             placement: BTreeMap::from([(1, assignment("n3"))]),
             drains: set(&["drain-4"]),
         }),
+        slices: vec![SlicePlace {
+            partitions: vec!["a".to_owned(), "b".to_owned()],
+            nodes: BTreeMap::from([(0, "n1".parse().unwrap()), (1, "n3".parse().unwrap())]),
+        }],
     }
 }
 
@@ -301,6 +312,7 @@ fn snapshot() -> Snapshot {
     let config = Config {
         epoch: 7,
         queues: crate::queues::served("f", QUEUES.to_owned()).unwrap(),
+        generations: crate::slices::table(),
         fair_sharing: true,
         rules: Rules::all().without(Rule::LostWork),
         hold_off_ms_max: 13,
