@@ -36,7 +36,7 @@ pub(super) struct Memo {
 #[derive(Default)]
 pub(super) struct Shelf {
     known: Vec<Known>,
-    narrows: Narrows,
+    pub(super) narrows: Narrows,
     questions: u64,
 }
 

@@ -20,15 +20,16 @@ use super::snapshot::TasSnapshot;
 
 /// As long as at least this many times as many nodes as are named would be looked at otherwise.
 const WORTH_IT: usize = 8;
-/// Most nodes remembered, of all sets together: a few MiB. All are forgotten when there are more.
-const ROWS_MAX: usize = 1 << 18;
+/// Most names and nodes remembered, of all sets together: some ten MiB. All are forgotten when there are more.
+pub(super) const ENTRIES_MAX: usize = 1 << 18;
 
 /// The sets of nodes asked about, and the count of the last question.
 #[derive(Default)]
 pub(super) struct Narrows {
     /// By a hash of what decides about them.
     known: BTreeMap<u64, Narrow>,
-    rows: usize,
+    /// [`Narrow::entries`] of all of them.
+    pub(super) entries: usize,
     counted: Option<Counts>,
 }
 
@@ -70,13 +71,13 @@ impl Narrows {
     }
 
     fn remember(&mut self, hash: u64, narrow: Narrow) {
-        if self.rows + narrow.rows.len() > ROWS_MAX {
+        if self.entries + narrow.entries() > ENTRIES_MAX {
             self.known.clear();
-            self.rows = 0;
+            self.entries = 0;
         }
-        self.rows += narrow.rows.len();
+        self.entries += narrow.entries();
         let before = self.known.insert(hash, narrow);
-        self.rows -= before.map_or(0, |before| before.rows.len());
+        self.entries -= before.map_or(0, |before| before.entries());
     }
 }
 
@@ -132,6 +133,12 @@ impl Narrow {
             counter: counter.into(),
             rows,
         })
+    }
+
+    /// What it takes to remember it: also one that names no node that there is takes some.
+    fn entries(&self) -> usize {
+        let names = self.affinity_terms.iter().flatten().map(|r| 1 + r.values.len());
+        1 + names.sum::<usize>() + self.rows.len()
     }
 
     fn is_of(&self, pod_set: &PodSet) -> bool {

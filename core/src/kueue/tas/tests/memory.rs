@@ -8,6 +8,7 @@ use crate::kueue::matching::{LabelOperator, LabelRequirement, Taint, TaintEffect
 use crate::kueue::tas::count::Demand;
 use crate::kueue::tas::failure::Failure;
 use crate::kueue::tas::model::HOSTNAME;
+use crate::kueue::tas::narrow::ENTRIES_MAX;
 use crate::kueue::tas::plan::layers_of;
 use crate::kueue::tas::snapshot::Room;
 use crate::kueue::tas::{
@@ -129,6 +130,28 @@ fn ask(
     let remembered = snapshot.find_in(&demand, &plan).map(|placed| placed.workers);
     let plain = snapshot.find_plainly(&demand, &plan, false).map(|placed| placed.workers);
     (remembered, plain)
+}
+
+#[test]
+fn what_is_remembered_of_few_nodes_is_bounded_also_where_none_of_them_exists() {
+    let nodes: Vec<Node> = (0..640).map(|i| node("b", "r", &format!("h{i:03}"), 1)).collect();
+    let levels = flavor(&[BLOCK, RACK, HOSTNAME]);
+    let snapshot = TasSnapshot::new(levels, Switches::default(), &nodes, &[]);
+    for round in 0..2 * ENTRIES_MAX / 80 {
+        let mut pod_set = pod_set(1, unconstrained());
+        let values = (0..80).map(|i| format!("gone-{round}-{i}")).collect();
+        let hosts =
+            LabelRequirement { key: HOSTNAME.to_owned(), operator: LabelOperator::In, values };
+        pod_set.affinity_terms = vec![vec![hosts]];
+        let request = PodSetRequest::new(&pod_set);
+        let (assumed, room) = (Assumed::default(), Room::default());
+        let demand =
+            Demand { request: &request, leader: None, within: None, room, assumed: &assumed };
+        let plan = snapshot.plan(&request, layers_of(pod_set.topology.as_ref()), false).unwrap();
+        assert!(snapshot.find_in(&demand, &plan).is_err());
+        let entries = snapshot.memo.open().narrows.entries;
+        assert!((1..=ENTRIES_MAX).contains(&entries), "{entries}");
+    }
 }
 
 proptest! {
