@@ -4,6 +4,7 @@
 //! are held for another; quota is never exceeded; nobody is drained whom Kueue's rules spare; deciding again
 //! without a change decides nothing new.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::devices::Placement;
@@ -90,13 +91,7 @@ impl Arbiter {
     /// Higher priority first, then who was submitted first, then by name.
     pub(super) fn pending_in_order(&self) -> Vec<WorkloadName> {
         let mut pending: Vec<&Workload> = self.pending().collect();
-        pending.sort_by(|a, b| {
-            let (x, y) = (&a.spec, &b.spec);
-            y.priority
-                .cmp(&x.priority)
-                .then(a.submitted_at.cmp(&b.submitted_at))
-                .then(x.name.cmp(&y.name))
-        });
+        pending.sort_by_key(|workload| turn_of(workload));
         pending.into_iter().map(|w| w.spec.name.clone()).collect()
     }
 
@@ -346,6 +341,12 @@ impl Arbiter {
             self.outputs.push(Output::WakeAt(at));
         }
     }
+}
+
+/// When it is the turn of a workload: less is earlier.
+pub(super) fn turn_of(workload: &Workload) -> (Reverse<i32>, Time, &WorkloadName) {
+    let spec = &workload.spec;
+    (Reverse(spec.priority), workload.submitted_at, &spec.name)
 }
 
 fn cost_of(considered: &[(WorkloadKey, Standing)], victim: &WorkloadName) -> u64 {

@@ -18,7 +18,7 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::{Pinned, name_of};
-use super::schedule::not_ready;
+use super::schedule::{not_ready, turn_of};
 use super::{Arbiter, DecisionKind};
 use crate::id::{NodeName, WorkloadName};
 use crate::kueue::reason::PendingReason;
@@ -98,11 +98,7 @@ impl Arbiter {
             w.phase == Phase::Pending && w.reservation.is_none() && not_ready(w, self.now).is_none()
         };
         let mut asking: Vec<&Workload> = self.sliced().filter(asks).collect();
-        asking.sort_by(|a, b| {
-            let (x, y) = (&a.spec, &b.spec);
-            let by_priority = y.priority.cmp(&x.priority);
-            by_priority.then(a.submitted_at.cmp(&b.submitted_at)).then(x.name.cmp(&y.name))
-        });
+        asking.sort_by_key(|workload| turn_of(workload));
         asking.into_iter().map(|w| w.spec.name.clone()).collect()
     }
 

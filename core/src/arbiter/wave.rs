@@ -158,7 +158,8 @@ impl Arbiter {
 
     /// When the breaker has to be looked at again without any input.
     pub(super) fn wave_due(&self) -> Option<Time> {
-        if self.is_fleet_missing() && !self.failing.is_empty() {
+        let may_drain = !self.failing.is_empty() || !self.sliced.is_empty();
+        if self.is_fleet_missing() && may_drain {
             return Some(self.started_at.plus_ms(self.config.recovery_ms));
         }
         let waits = self.wave_open && !self.recalled.is_empty();

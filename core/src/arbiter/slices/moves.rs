@@ -18,7 +18,8 @@ const FAILED_MS: u64 = 1_000;
 impl Arbiter {
     /// Drains gangs whose slices have to move, for nobody's benefit.
     pub(in super::super) fn move_slices(&mut self) {
-        if self.frozen().is_some() {
+        // What looks like one failed host may be a wave, as long as not all agents are back after a restart.
+        if self.frozen().is_some() || self.is_fleet_missing() {
             return;
         }
         for (name, deadline_ms, cause) in self.moving() {

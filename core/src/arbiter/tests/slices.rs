@@ -315,6 +315,21 @@ fn a_slice_with_a_failed_host_moves_as_a_whole_and_keeps_off_it() {
 }
 
 #[test]
+fn a_host_that_fails_while_agents_come_back_to_a_new_arbiter_moves_nobody_yet() {
+    let mut bench = two_cubes();
+    submit(&mut bench, &spec("train", 10, "4x4x4", 1, 16));
+    bench.start("train");
+    // An earlier arbiter knew one node more.
+    bench.arbiter.known_before = nodes().len() + 1;
+    let mut chips = [Health::Healthy; 4];
+    chips[0] = Health::Unhealthy;
+    report(&mut bench, "a-05", &chips, &[]);
+    assert_eq!(bench.phase("train"), Phase::Running);
+    bench.wait(bench.arbiter.config.recovery_ms);
+    assert_eq!(bench.phase("train"), Phase::Draining);
+}
+
+#[test]
 fn a_slice_leaves_before_maintenance_that_was_announced() {
     let mut bench = two_cubes();
     submit(&mut bench, &spec("train", 10, "2x2x2", 1, 2));
